@@ -27,7 +27,7 @@ struct ckpt_opts {
 
 #define OPT_ALLOW                                                                \
 	OPT_LIST('a', "allow", ckpt_opts, allow, "NAME",                         \
-		 "allow this class in pickles; mine.* allows all below mine"),    \
+		 "allow this class in pickles; mine.* allows all below mine"),   \
 		OPT_STRING(0, "allow-file", ckpt_opts, allow_file, "FILE", NULL, \
 			   "a file of such classes, one per line")
 
@@ -537,7 +537,8 @@ static int write_run(const struct ckpt_opts *o, int argc, char *const *path, con
 	int code;
 
 	if (argc > 1)
-		return cmd_usage("give one checkpoint, and name the new file with -o %.200s", path[1]);
+		return cmd_usage("give one checkpoint, and name the new file with -o %.200s",
+				 path[1]);
 	if (!o->output)
 		return cmd_usage("name the file to write: --output FILE.safetensors or FILE.pt");
 	code = cmd_output_begin(&to, o->output, endings, path, 1);
@@ -720,7 +721,8 @@ static void tell_last(const struct plim_ckpt_last *l, bool redacted)
 		cmd_say("%s: none of %zu checkpoint%s is good", l->folder, l->candidate_count,
 			l->candidate_count == 1 ? "" : "s");
 	if (redacted)
-		cmd_say("redacted, except for numbers and for words that occur in public checkpoints");
+		cmd_say("redacted, except for numbers and for words that occur in public "
+			"checkpoints");
 }
 
 static int last_run(const void *values, int argc, char **argv)

@@ -46,9 +46,10 @@ static const struct opt curves_opt[] = {
 		"stop after this time (default: when it is interrupted)"),
 	OPT_STRING(0, "stop-file", curves_opts, stop_file, "FILE", NULL,
 		   "create this file when --fail-on finds something: the job looks for the file"),
-	OPT_STRING(0, "run", curves_opts, run, "COMMAND", NULL,
-		   "run this command then, in sh, with PLIMSOLL_ID, PLIMSOLL_STEP, PLIMSOLL_RUN and "
-		   "PLIMSOLL_TITLE set"),
+	OPT_STRING(
+		0, "run", curves_opts, run, "COMMAND", NULL,
+		"run this command then, in sh, with PLIMSOLL_ID, PLIMSOLL_STEP, PLIMSOLL_RUN and "
+		"PLIMSOLL_TITLE set"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "no-plot", curves_opts, no_plot, "no plot"),
 	OPT_FLAG('b', "brief", curves_opts, brief, "findings' titles only"),

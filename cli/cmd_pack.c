@@ -20,7 +20,8 @@ static const struct opt pack_opt[] = {
 	OPT_FLAG(0, "unpack", pack_opts, unpack,
 		 "unpack: write a snapshot that Python and PyTorch's viewer read"),
 	OPT_FLAG(0, "append", pack_opts, append,
-		 "append the new events of these later dumps of the same process to -o FILE.plim: a recording longer than PyTorch's ring"),
+		 "append the new events of these later dumps of the same process to -o FILE.plim: "
+		 "a recording longer than PyTorch's ring"),
 	OPT_FLAG(0, "redact", pack_opts, redact,
 		 "replace all names that are not PyTorch's or well known by words, permanently"),
 	OPT_BYTES('m', "max-memory", pack_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
@@ -195,7 +196,8 @@ static const struct cmd_example pack_examples[] = {
 	{ "plimsoll report run.plim", "every command reads both forms" },
 	{ "plimsoll pack --append later.pickle -o run.plim",
 	  "append a later dump of the same process to run.plim" },
-	{ "plimsoll pack --redact run.pickle -o public.plim", "a copy that may be sent to someone" },
+	{ "plimsoll pack --redact run.pickle -o public.plim",
+	  "a copy that may be sent to someone" },
 	{ NULL, NULL },
 };
 

@@ -76,14 +76,14 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("do-train", CHANGES_NOTHING),
 	OPT_REFUSED("packing", PACKED),
 	OPT_REFUSED("sample-packing", PACKED),
-	OPT_REFUSED("neftune-noise-alpha",
-		    "noise in the embeddings is not planned: trace a script that adds it with plan -- python train.py"),
+	OPT_REFUSED("neftune-noise-alpha", "noise in the embeddings is not planned: trace a script "
+					   "that adds it with plan -- python train.py"),
 	OPT_REFUSED("gpu-memory-utilization",
 		    "give a server's share of the GPU as --memory: 0.9 of 80GiB is 72GiB"),
-	OPT_REFUSED("torch-compile",
-		    "torch.compile is not planned: leave it out to plan the eager run, or trace the script with plan -- python train.py"),
-	OPT_REFUSED("compile",
-		    "torch.compile is not planned: leave it out to plan the eager run, or trace the script with plan -- python train.py"),
+	OPT_REFUSED("torch-compile", "torch.compile is not planned: leave it out to plan the eager "
+				     "run, or trace the script with plan -- python train.py"),
+	OPT_REFUSED("compile", "torch.compile is not planned: leave it out to plan the eager run, "
+			       "or trace the script with plan -- python train.py"),
 	OPT_REFUSED("cp", CONTEXT_PARALLEL),
 	OPT_REFUSED("context-parallel-size", CONTEXT_PARALLEL),
 	OPT_REFUSED("sequence-parallel-size", CONTEXT_PARALLEL),
@@ -92,8 +92,8 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("hsdp",
 		    "it shards inside groups of GPUs, and each GPU needs what it needs with its "
 		    "group alone: --parallel fsdp2 --gpus 8 for groups of 8"),
-	OPT_REFUSED("use-unsloth",
-		    "Unsloth's kernels are not planned: leave it out to plan Transformers' modules, which need more"),
+	OPT_REFUSED("use-unsloth", "Unsloth's kernels are not planned: leave it out to plan "
+				   "Transformers' modules, which need more"),
 	OPT_REFUSED("kv-cache-dtype",
 		    "keys and values are planned in 16 bits alone: --cache dynamic "
 		    "or static"),
@@ -229,11 +229,12 @@ static int refuse_sizes(const struct plim_plan_options *o, int argc, char **argv
 		o->flags & PLIM_PLAN_MAX_SEQUENCE || (o->sweep && !strncmp(o->sweep, "seq", 3));
 
 	if (batches && sequences)
-		return cmd_usage(
-			"a trace finds the largest batch or the longest sequence, not both at once");
+		return cmd_usage("a trace finds the largest batch or the longest sequence, not "
+				 "both at once");
 	if (argc > 1 && ((batches && !takes(argc, argv, "{batch}")) ||
 			 (sequences && !takes(argc, argv, "{seq}"))))
-		return cmd_usage("a script sets its %s itself; if it takes it as an argument, write %s in its place: plan --max-%s -- python train.py --%s %s",
+		return cmd_usage("a script sets its %s itself; if it takes it as an argument, "
+				 "write %s in its place: plan --max-%s -- python train.py --%s %s",
 				 batches ? "batch" : "sequence", batches ? "{batch}" : "{seq}",
 				 batches ? "batch" : "seq", batches ? "batch-size" : "length",
 				 batches ? "{batch}" : "{seq}");
@@ -277,8 +278,7 @@ static int refuse_untraced(const struct plim_plan_options *o, int argc, char **a
 		if (rows[i].given && !rows[i].of_scripts)
 			return cmd_usage("a trace does not support %s", rows[i].name);
 		if (rows[i].given && script)
-			return cmd_usage("%s: a traced script sets that itself",
-					 rows[i].name);
+			return cmd_usage("%s: a traced script sets that itself", rows[i].name);
 	}
 	return refuse_sizes(o, argc, argv);
 }
@@ -437,7 +437,8 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 		return cmd_usage(
 			"--trace what: a config.json, MODULE:FUNCTION, or -- python train.py");
 	if (options.flags & PLIM_PLAN_REDACT && o->output && traces)
-		return cmd_usage("a kept trace has the names of its modules: it cannot be written with --redact");
+		return cmd_usage("a kept trace has the names of its modules: it cannot be written "
+				 "with --redact");
 	code = plan_open(o, &options, argc, argv, &p);
 	if (code) {
 		plim_plan_free(p);

@@ -29,7 +29,8 @@ static const struct opt report_opt[] = {
 		   "FILE.pickle, a snapshot that PyTorch's viewer opens"),
 	REPORT_LOG_OPTIONS,
 	OPT_STRING(0, "source", report_opts, source, "DIR", NULL,
-		   "the program's source: show the mistakes behind the findings, as plimsoll lint finds them"),
+		   "the program's source: show the mistakes behind the findings, as plimsoll lint "
+		   "finds them"),
 	REPORT_WHY_OPTIONS,
 	OPT_HEADING("What to look at"),
 	REPORT_LOOK_OPTIONS,
@@ -38,12 +39,15 @@ static const struct opt report_opt[] = {
 	OPT_FORMAT(report_opts),
 	OPT_HEADING("Many ranks"),
 	OPT_FLAG(0, "digest", report_opts, digest,
-		 "write a digest of each recording, a few kilobytes, to -o NAME.digest; report compares ranks by digests as by recordings"),
+		 "write a digest of each recording, a few kilobytes, to -o NAME.digest; report "
+		 "compares ranks by digests as by recordings"),
 	OPT_STRING(0, "layout", report_opts, layout, "NAME=SIZE,...", NULL,
-		   "how ranks are laid out, the innermost first (tp=8,dp=32,pp=4); ranks are named by it"),
+		   "how ranks are laid out, the innermost first (tp=8,dp=32,pp=4); ranks are named "
+		   "by it"),
 	OPT_HEADING("Limits"),
 	OPT_STRING(0, "fail-on", report_opts, fail_on, "WHAT", NULL,
-		   "exit with 1 when this is found: oom, leak, leak=RATE (as leak=1MiB per step), any, or ids of findings, separated by commas"),
+		   "exit with 1 when this is found: oom, leak, leak=RATE (as leak=1MiB per step), "
+		   "any, or ids of findings, separated by commas"),
 	OPT_STRING(0, "baseline", report_opts, baseline, "FILE", NULL,
 		   "a file of accepted findings, which do not fail: one per line, ID PLACE reason "
 		   "(leak train.py:41 kept on purpose)"),
@@ -328,7 +332,8 @@ static int refuse_report(const struct report_opts *o, int argc, char **argv)
 	if (page && (o->options.events || o->options.steps))
 		return cmd_usage("a page holds all events: --events and --steps cannot limit it");
 	if (o->source && (o->json || redacts || !strcmp(argv[0], "-") || argc > 1))
-		return cmd_usage("--source works only with the text report of one file; for JSON: plimsoll lint --json --recording FILE DIR");
+		return cmd_usage("--source works only with the text report of one file; for JSON: "
+				 "plimsoll lint --json --recording FILE DIR");
 	return CMD_DONE;
 }
 

@@ -25,7 +25,8 @@ struct watch_opts {
 
 static const struct opt watch_opt[] = {
 	OPT_FLAG('j', "json", watch_opts, json,
-		 "print JSON (schema watch/1) instead of text: at the end, or (live) one line per sample"),
+		 "print JSON (schema watch/1) instead of text: at the end, or (live) one line per "
+		 "sample"),
 	WATCH_WHERE_OPTIONS,
 	OPT_FLAG('1', "once", watch_opts, once,
 		 "look for two seconds, ten times per second, report, and end"),
@@ -560,13 +561,14 @@ static int check_watching(const struct watch_opts *o, const struct watch_doing *
 		code = watch_do_check(doing);
 	if (!code && o->replay &&
 	    (argc || o->once || o->options.log_path || o->listen || o->textfile || o->on))
-		code = cmd_usage("--replay cannot be combined with a process, --once, --log, --listen, --textfile or --on");
+		code = cmd_usage("--replay cannot be combined with a process, --once, --log, "
+				 "--listen, --textfile or --on");
 	if (!code && o->options.flags & PLIM_WATCH_HERE && (argc || o->replay))
 		code = cmd_usage("--here cannot be combined with a process, a command or --replay");
 	if (!code && command && (o->once || o->json || argc < 2))
 		code = argc < 2 ? cmd_usage("-- wants a command")
-				: cmd_usage(
-					  "-- COMMAND cannot be combined with --once or --json: the standard output is the command's");
+				: cmd_usage("-- COMMAND cannot be combined with --once or --json: "
+					    "the standard output is the command's");
 	if (!code && argc && !command) {
 		errno = 0;
 		(void)strtoull(argv[0], &rest, 10);

@@ -40,7 +40,8 @@ static const struct opt why_opt[] = {
 		 "print only the commands and lines to change, one per line, in order"),
 	OPT_HEADING("This machine instead of a log"),
 	OPT_FLAG(0, "here", why_opts, here,
-		 "show the limits of host memory, for the process PID and all below it or for a job that is started here: how near each is, and which processes were killed"),
+		 "show the limits of host memory, for the process PID and all below it or for a "
+		 "job that is started here: how near each is, and which processes were killed"),
 	OPT_STRING(0, "root", why_opts, root, "DIR", NULL,
 		   "with --here: read proc, sys and dev below DIR, a tree that was recorded "
 		   "elsewhere"),
@@ -87,7 +88,8 @@ static void print_fixes(const struct plim_why *w)
 		if (w->deaths[i].caught_line == PLIM_UNKNOWN)
 			any |= print_fixes_of(w, i);
 	if (!any)
-		fputs(w->death_count ? "plimsoll: no command or setting helps against this; plimsoll why without --fix says what to do\n"
+		fputs(w->death_count ? "plimsoll: no command or setting helps against this; "
+				       "plimsoll why without --fix says what to do\n"
 				     : "plimsoll: no failure of memory was found\n",
 		      stderr);
 }

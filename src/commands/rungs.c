@@ -100,8 +100,10 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 	if (!fits && all) {
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2,
-			  perhaps ? "None of these is certain to be enough: use a smaller model, more GPUs, or a larger GPU."
-				  : "None of these is enough: use a smaller model, more GPUs, or a larger GPU.");
+			  perhaps ? "None of these is certain to be enough: use a smaller model, "
+				    "more GPUs, or a larger GPU."
+				  : "None of these is enough: use a smaller model, more GPUs, or a "
+				    "larger GPU.");
 	}
 }
 

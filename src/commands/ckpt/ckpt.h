@@ -23,7 +23,7 @@ enum plim_status ckpt_hide(struct plim_ckpt *c, struct intern *words, struct pli
 
 /* The note below a text. */
 void ckpt_tell_kept(struct text *t);
-#define CKPT_KEPT                                                                         \
+#define CKPT_KEPT                                                                              \
 	"redacted, except for sizes, shapes, dtypes, numbers, and words that occur in public " \
 	"checkpoints"
 

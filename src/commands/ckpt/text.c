@@ -129,8 +129,9 @@ static void remedy(struct text *t, const struct plim_ckpt *c)
 		return;
 	text_size(size, c->whole_bytes);
 	LABELLED(t, "whole", "%s%s", size,
-		 c->whole_bytes ? " in records: 'plimsoll ckpt repair' writes their tensors to a new file"
-				: ": nothing to repair, take another copy");
+		 c->whole_bytes
+			 ? " in records: 'plimsoll ckpt repair' writes their tensors to a new file"
+			 : ": nothing to repair, take another copy");
 }
 
 static size_t count_ckpt(const struct plim_ckpt *c, const char *trust)
@@ -242,10 +243,11 @@ static void code(struct text *t, const struct plim_ckpt *c)
 		list_names(t, c, "dangerous");
 	}
 	if (unknown) {
-		LABELLED(t, dangerous ? "" : "code",
-			 "UNKNOWN: %zu name%s on no list; torch.load(weights_only=True), the "
-			 "default since 2.6, refuses such names; other loaders import and call them",
-			 unknown, text_s(unknown));
+		LABELLED(
+			t, dangerous ? "" : "code",
+			"UNKNOWN: %zu name%s on no list; torch.load(weights_only=True), the "
+			"default since 2.6, refuses such names; other loaders import and call them",
+			unknown, text_s(unknown));
 		list_names(t, c, "unknown");
 		list_allow(t, c);
 	}

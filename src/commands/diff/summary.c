@@ -247,7 +247,8 @@ static void tell_unrelated(struct telling *t)
 
 	if (t->out->unrelated && (plan[COMPARED_A] || plan[COMPARED_B]))
 		say(t,
-		    "%s a plan, which has modules where a recording has lines of Python: only the numbers of tensors of each size and kind are compared.",
+		    "%s a plan, which has modules where a recording has lines of Python: only the "
+		    "numbers of tensors of each size and kind are compared.",
 		    plan[COMPARED_A] && plan[COMPARED_B] ? "Both are"
 		    : plan[COMPARED_A]                   ? "A is"
 							 : "B is");

@@ -136,7 +136,8 @@ static enum plim_status tell_tool(struct plim_plan *p, const char *path, enum pl
 	const char *tool = st == PLIM_E_FORMAT ? plan_tool_of(&p->hidden->mem, path) : NULL;
 
 	return tool ? err_set(err, PLIM_E_FORMAT,
-			      "'%.200s' configures a run (%s) and has no model: give it with --from, next to a config.json",
+			      "'%.200s' configures a run (%s) and has no model: give it with "
+			      "--from, next to a config.json",
 			      path, tool)
 		    : st;
 }
@@ -158,14 +159,15 @@ static enum plim_status load_model(struct plim_plan *p, const char *path,
 	struct model *m = &p->hidden->model;
 
 	if (path && (o->parameters || is_by_numbers(&n)))
+		return err_set(err, PLIM_E_ARG,
+			       "'%.200s' has the model's sizes: options for sizes are for a model "
+			       "without a file; to change a size, edit a copy of config.json",
+			       p->hidden->redacts ? "the file" : path);
+	if (!path && !o->parameters && !o->layers && !o->extra_tensor_count)
 		return err_set(
 			err, PLIM_E_ARG,
-			"'%.200s' has the model's sizes: options for sizes are for a model without a file; to change a size, edit a copy of config.json",
-			p->hidden->redacts ? "the file" : path);
-	if (!path && !o->parameters && !o->layers && !o->extra_tensor_count)
-		return err_set(err, PLIM_E_ARG,
-			       "no model is given: a config.json, a safetensors file, --params 8B, or "
-			       "--layers, --hidden and --heads");
+			"no model is given: a config.json, a safetensors file, --params 8B, or "
+			"--layers, --hidden and --heads");
 	if (!path && o->parameters && !o->layers)
 		return model_by_count(m, o->parameters, o->vocab, err);
 	if (!path)
@@ -386,7 +388,8 @@ static enum plim_status refuse_changes(const struct plim_plan_options *o, struct
 			       "a trace cannot be calibrated with recordings");
 	if (o->from_count)
 		return err_set(err, PLIM_E_UNSUPPORTED,
-			       "--from cannot change the recipe of a trace: give it with the model, or trace the run as it is configured");
+			       "--from cannot change the recipe of a trace: give it with the "
+			       "model, or trace the run as it is configured");
 	return PLIM_OK;
 }
 
@@ -399,8 +402,10 @@ static enum plim_status climb_traced(struct plim_plan *p, const struct plim_plan
 	if (!st)
 		st = plan_assume(
 			p,
-			o->trace ? "only changes that can be traced are listed; each was traced separately"
-				 : "only allocator settings are listed as changes: plan --trace traces others, but not for a kept trace or a script",
+			o->trace ? "only changes that can be traced are listed; each was traced "
+				   "separately"
+				 : "only allocator settings are listed as changes: plan --trace "
+				   "traces others, but not for a kept trace or a script",
 			err);
 	p->assumptions = p->hidden->assumptions.at;
 	p->assumption_count = p->hidden->assumptions.n;

@@ -159,8 +159,8 @@ static void look_at_cards(struct raising *r, const struct plim_watch *w)
 				 n, c->slowed);
 		if (c->xid != PLIM_UNKNOWN)
 			raise_it(r, PLIM_WATCH_XID, key, r->h->time,
-				 "the driver reported Xid %llu on GPU %llu", (unsigned long long)c->xid,
-				 n);
+				 "the driver reported Xid %llu on GPU %llu",
+				 (unsigned long long)c->xid, n);
 	}
 	if (w->driver_silent_seconds >= 10)
 		raise_it(r, PLIM_WATCH_DRIVER_SILENT, PLIM_UNKNOWN, r->h->time,

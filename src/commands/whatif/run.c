@@ -326,7 +326,8 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 		 w->death->needed_bytes > limit)
 		*why = arena_text(
 			arena, err,
-			"no allocator setting can help: with the memory that the step had still to allocate when the recording ends (%s) it needs %s, and the limit is "
+			"no allocator setting can help: with the memory that the step had still to "
+			"allocate when the recording ends (%s) it needs %s, and the limit is "
 			"%s; a run that survives the recorded part dies later",
 			text_size(a, w->death->still_to_come_bytes),
 			text_size(b, w->death->needed_bytes), text_size(c, limit));
@@ -546,9 +547,9 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 			  "the recording ends at its death: what a run that survives it would have "
 			  "allocated next is not known");
 	if (refuses_workspaces(w))
-		lines_add(&l,
-			  "if a convolution's workspace is refused, cuDNN takes a slower algorithm that needs less: such runs are marked with a question "
-			  "mark");
+		lines_add(&l, "if a convolution's workspace is refused, cuDNN takes a slower "
+			      "algorithm that needs less: such runs are marked with a question "
+			      "mark");
 	if (w->hidden->search.not_tried)
 		lines_add(&l, "%zu settings were not tried: the time for the search was over",
 			  w->hidden->search.not_tried);

@@ -753,7 +753,8 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "job was killed");
 	if (!st && r->unpacked_bytes != PLIM_UNKNOWN)
 		st = series_run_note(r, err,
-				     "the compressed data is damaged or cut behind %llu bytes of the log: the part before was read",
+				     "the compressed data is damaged or cut behind %llu bytes of "
+				     "the log: the part before was read",
 				     (unsigned long long)r->unpacked_bytes);
 	if (!st && r->time_jumps)
 		st = series_run_note(r, err, "time goes back %llu time%s by over a minute",

@@ -252,7 +252,8 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 		TITLE("'%.80s' is exactly 0 in %s of %s values", name, S(f->number[0]),
 		      S(f->number[1]));
 		SHOW("the first is at step %s; a loss of 0 has no gradient", S(f->step));
-		FIX("check the data: the model may have memorised it, or all labels may be masked (-100)");
+		FIX("check the data: the model may have memorised it, or all labels may be masked "
+		    "(-100)");
 		FIX("log more digits if it was rounded, and see that it is the loss that is "
 		    "logged");
 		break;
@@ -297,7 +298,8 @@ static void tell_plateau(const struct series_monitor *m, const struct series_fin
 		    "labels "
 		    "belong to inputs; try ten times the learning rate and a tenth");
 	else
-		FIX("lower the learning rate (or let it decay): the remaining gain is below its noise; or stop");
+		FIX("lower the learning rate (or let it decay): the remaining gain is below its "
+		    "noise; or stop");
 }
 
 static void tell_skips(const struct series_monitor *m, const struct series_finding *f,

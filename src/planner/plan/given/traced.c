@@ -115,8 +115,9 @@ static enum plim_status read_column(struct reading *r, uint64_t most, struct pla
 			return st;
 		if (t.kind != JSON_INTEGER || t.negative || t.big || t.magnitude > most ||
 		    n >= EVENTS_MOST)
-			return broken(r, small ? "a column holds a value that is not a small number"
-					       : "a column holds a value that is not a number of bytes");
+			return broken(
+				r, small ? "a column holds a value that is not a small number"
+					 : "a column holds a value that is not a number of bytes");
 		st = small ? vec_push(r->t->mem, small, (uint32_t)t.magnitude, r->err)
 			   : vec_push(r->t->mem, sizes, t.magnitude, r->err);
 	}
@@ -587,7 +588,8 @@ static const struct likeness {
 	  "traced through AOTAutograd's graphs, which Inductor did not lower here, or compiled "
 	  "with options: the memory of its own kernels and of graphs' pools is not known" },
 	{ "inductor", 100, 100,
-	  "traced in Inductor's own code: memory of kernels that it tries out while it compiles is not known" },
+	  "traced in Inductor's own code: memory of kernels that it tries out while it compiles is "
+	  "not known" },
 	{ "_cudnn_rnn", 50, 250, "traced: cuDNN's workspace of recurrent layers is not known" },
 	{ "mkldnn_rnn_layer", 50, 250,
 	  "traced: cuDNN's memory for recurrent layers is not known; 8 % more was measured" },
