@@ -24,10 +24,9 @@ struct curves_opts {
 
 static const struct opt curves_opt[] = {
 	OPT_FLAG('j', "json", curves_opts, json, "print JSON (schema curves/1) instead of text"),
-	OPT_STRING(
-		'o', "output", curves_opts, output, "FILE.html", NULL,
-		"write one page that shows the curves in a browser, with what was found in them; "
-		"with --follow it is written anew when they grow"),
+	OPT_STRING('o', "output", curves_opts, output, "FILE.html", NULL,
+		   "write one page that shows the curves in a browser, with the findings; with "
+		   "--follow it is written again when they grow"),
 	OPT_STRING(
 		0, "fail-on", curves_opts, fail_on, "ID,ID...", NULL,
 		"exit with 1 if one of these was found: nan, overfit ..., or error, warning, any"),

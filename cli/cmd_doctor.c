@@ -22,7 +22,7 @@ struct doctor_opts {
 static const struct opt doctor_opt[] = {
 	OPT_FLAG('j', "json", doctor_opts, json, "print JSON (schema doctor/1) instead of text"),
 	OPT_FLAG(0, "redact", doctor_opts, redact, "leave out paths of this machine"),
-	OPT_FLAG(0, "no-python", doctor_opts, no_python, "do not ask python3 what it has"),
+	OPT_FLAG(0, "no-python", doctor_opts, no_python, "do not check python3 and its packages"),
 	OPT_STYLE(doctor_opts),
 	OPT_HEADING("With a script"),
 	OPT_STRING('g', "gpu", doctor_opts, gpu, "NAME", NULL,

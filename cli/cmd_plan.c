@@ -50,7 +50,7 @@ static const struct opt plan_opt[] = {
 	OPT_FLAG('j', "json", plan_opts, json, "print JSON (schema plan/2) instead of text"),
 	PLAN_REDACT_OPTIONS,
 	OPT_STRING('o', "output", plan_opts, output, "FILE", NULL,
-		   "also write what a recording of the run would be: FILE.html, a page, or "
+		   "also write the plan as a recording: FILE.html, a page, or "
 		   "FILE.pickle, a "
 		   "snapshot for plimsoll diff and PyTorch's viewer"),
 	OPT_STYLE(plan_opts),
@@ -233,11 +233,12 @@ static int refuse_sizes(const struct plim_plan_options *o, int argc, char **argv
 				 "both at once");
 	if (argc > 1 && ((batches && !takes(argc, argv, "{batch}")) ||
 			 (sequences && !takes(argc, argv, "{seq}"))))
-		return cmd_usage("a script sets its %s itself; if it takes it as an argument, "
-				 "write %s in its place: plan --max-%s -- python train.py --%s %s",
-				 batches ? "batch" : "sequence", batches ? "{batch}" : "{seq}",
-				 batches ? "batch" : "seq", batches ? "batch-size" : "length",
-				 batches ? "{batch}" : "{seq}");
+		return cmd_usage(
+			"the script sets its %s itself; if that is an argument of the script, "
+			"write %s for its value: plan --max-%s -- python train.py --%s %s",
+			batches ? "batch" : "sequence", batches ? "{batch}" : "{seq}",
+			batches ? "batch" : "seq", batches ? "batch-size" : "length",
+			batches ? "{batch}" : "{seq}");
 	return CMD_DONE;
 }
 
@@ -494,7 +495,7 @@ static const struct cmd_example plan_examples[] = {
 
 const struct cmd cmd_plan = {
 	.name = "plan",
-	.summary = "what a run will need, phase by phase, before it runs",
+	.summary = "predict the memory that a run needs, phase by phase",
 	.args = "[MODEL | -- COMMAND...]",
 	.about = "Reads a model (config.json of Hugging Face, a safetensors file, a folder of "
 		 "either, or numbers) and makes the requests that PyTorch would make of the GPU's "

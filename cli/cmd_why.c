@@ -234,11 +234,11 @@ static const struct cmd_example why_examples[] = {
 	{ "dmesg -T | plimsoll why", "which process the kernel killed, and why" },
 	{ "plimsoll why logs/", "a folder of rank logs, put together" },
 	{ "plimsoll why train.log --snapshot oom.pickle",
-	  "with the recording, which decides what the text leaves open" },
+	  "with the recording, which answers questions that the log leaves open" },
 	{ "plimsoll why train.log --config config.json --batch 8 --seq 2048",
-	  "with what plan says of that run: does it agree, and which change is enough" },
-	{ "plimsoll why --here", "what a job that is started here may use" },
-	{ "plimsoll why --here 4711", "how near a running job is to its bounds" },
+	  "compared with the plan of that run: does it agree, and which change is enough" },
+	{ "plimsoll why --here", "how much host memory a job that is started here may use" },
+	{ "plimsoll why --here 4711", "how near a running job is to its limits" },
 	{ NULL, NULL },
 };
 

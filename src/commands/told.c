@@ -429,8 +429,9 @@ static void tell_fine(struct telling *x)
 	x->out->kind = d->events ? "fine" : "no_events";
 	if (!d->events || x->planned) {
 		x->out->headline =
-			x->planned ? "No failure in this plan."
-				   : "No events were recorded: this is what was there at the end.";
+			x->planned
+				? "No failure in this plan."
+				: "No events were recorded: only the memory at the end is shown.";
 		return;
 	}
 	x->out->headline = peak_headline(x);

@@ -59,9 +59,12 @@ static void tell_deaths(struct telling *t)
 	int a = diff_is_death(t->out->a_bound_why), b = diff_is_death(t->out->b_bound_why);
 
 	if (a && b)
-		say(t, "Both ran out of memory: their peaks are only what each could get.");
+		say(t,
+		    "Both ran out of memory: each peak is only the memory that the run could get.");
 	else if (a || b)
-		say(t, "%s ran out of memory, %s did not: %s's peak is only what it could get.",
+		say(t,
+		    "%s ran out of memory, %s did not: %s's peak is only the memory that it could "
+		    "get.",
 		    a ? "A" : "B", a ? "B" : "A", a ? "A" : "B");
 }
 

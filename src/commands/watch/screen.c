@@ -252,7 +252,7 @@ static void put_cards(struct text *t, const struct plim_watch *w, size_t most)
 		text_printf(t, "the GPU's driver has not answered for %.0f s",
 			    w->driver_silent_seconds);
 		text_plain(t);
-		text_puts(t, w->card_count ? "; below is what it said last\n" : "\n");
+		text_puts(t, w->card_count ? "; the numbers below are its last ones\n" : "\n");
 	}
 	if (w->card_count > most)
 		i = put_cards_shortly(t, w, silent, most);

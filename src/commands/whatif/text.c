@@ -118,7 +118,7 @@ static void costs(struct text *t, const struct plim_whatif *w)
 	const struct plim_whatif_run *run = recommended(w);
 
 	if (run)
-		out_list(t, "Known costs of what is advised", run->warnings, run->warning_count);
+		out_list(t, "Known costs of this advice", run->warnings, run->warning_count);
 }
 
 /* Which columns there are, and how wide names in the last one may be: settings are typed again, so none is cut. */
@@ -316,8 +316,8 @@ static void bound(struct text *t, const struct plim_whatif *w)
 	else if (!strcmp(b->basis, "given"))
 		text_printf(t, ", limit %s\n", text_size(x, b->limit_bytes));
 	else if (!strcmp(b->basis, "gpu"))
-		text_wrap(t, 17, 2, ", GPU %s: %s, after %s for what PyTorch does not allocate",
-			  b->gpu, text_size(x, b->limit_bytes), text_size(y, b->allowance_bytes));
+		text_wrap(t, 17, 2, ", GPU %s: %s, after %s for memory outside PyTorch", b->gpu,
+			  text_size(x, b->limit_bytes), text_size(y, b->allowance_bytes));
 	else if (recording_is_plan(w->hidden->recording->recording))
 		text_printf(t, ", limit %s, as in the plan\n", text_size(x, b->limit_bytes));
 	else
