@@ -333,7 +333,8 @@ static void foot(struct text *t, const struct plim_whatif *w)
 
 	text_puts(t, "\n");
 	text_wrap(t, 0, 2,
-		  "Floor: %s is asked for at once%s, before rounding; a perfect allocator would "
+		  "Floor: the requests that are live together need %s%s, before rounding; a "
+		  "perfect allocator would "
 		  "need %s",
 		  text_size(a, w->floor.requested_peak_bytes),
 		  p->death == TRACE_NONE ? "" : " with the request that failed",
