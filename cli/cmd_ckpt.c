@@ -675,7 +675,7 @@ static int seal_run(const void *values, int argc, char **argv)
 }
 
 static const struct cmd_example seal_examples[] = {
-	{ "plimsoll ckpt seal model.safetensors", "now ckpt verify sees a changed bit in it" },
+	{ "plimsoll ckpt seal model.safetensors", "after this, ckpt verify finds a changed bit" },
 	{ NULL, NULL },
 };
 
@@ -765,7 +765,7 @@ static const struct cmd_example last_examples[] = {
 
 static const struct cmd ckpt_last = {
 	.name = "ckpt last-good",
-	.summary = "the newest checkpoint of a folder that is whole",
+	.summary = "print the newest whole checkpoint of a folder",
 	.args = "FOLDER",
 	.about = "Verifies the checkpoints in a folder, files or folders, newest first, until one "
 		 "is good, and prints its "

@@ -51,7 +51,8 @@ static const struct opt watch_opt[] = {
 		   "serve a live page, and metrics for Prometheus at /metrics (port 0: any that is "
 		   "free; beyond 127.0.0.1 with a token)"),
 	OPT_STRING(0, "token-file", watch_opts, token_file, "FILE", NULL,
-		   "the token that --listen asks for (one is made beyond 127.0.0.1)"),
+		   "the token that --listen asks for (default: made at the start, if it listens "
+		   "beyond 127.0.0.1)"),
 	OPT_STRING(0, "textfile", watch_opts, textfile, "FILE", NULL,
 		   "write the metrics there at each sample, for node_exporter (FILE.prom)"),
 	OPT_HEADING("How to look"),

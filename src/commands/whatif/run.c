@@ -518,8 +518,8 @@ static void note_before(const struct plim_whatif *w, struct lines *l)
 			  w->hidden->program->requests_before);
 	if (w->hidden->program->requests_before && plans)
 		lines_add(l, "the replay of plimsoll.allocator.use() begins there too, and has not "
-			     "learned from the requests before: a whole run may reserve another "
-			     "amount; record from the beginning");
+			     "learned from the requests before: the reserved memory of a whole run "
+			     "cannot be known from this recording; record from the beginning");
 	if (at_once)
 		lines_add(l,
 			  "\"does not fit\": the limit has no room for the allocations that were "

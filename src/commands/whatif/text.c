@@ -40,7 +40,7 @@ static void compare_whatif(struct text *t, const struct plim_whatif *w,
 			  own_name(w), text_number(a, own->oom_event));
 	else if (run->smallest_limit_bytes != PLIM_UNKNOWN)
 		text_wrap(t, 2, 2,
-			  "with it the recording reserves %s, and could do with %s; %s %s, and %s",
+			  "with it the recording reserves %s, and needs at least %s; %s %s, and %s",
 			  text_size(a, run->reserved_peak_bytes),
 			  text_size(b, run->smallest_limit_bytes), own_name(w),
 			  text_size(c, own->reserved_peak_bytes),
