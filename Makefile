@@ -42,7 +42,7 @@ check: tests ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
 	@tools/run-tests.py $(MAIN) $(TEST_OPTIONS)
 
 # that show runs of the program
-TASKS = $(filter-out %/slow.md %/in-python.md,$(wildcard docs/tasks/*.md))
+TASKS = $(filter-out %/in-python.md,$(wildcard docs/tasks/*.md))
 docs: tests ## rewrite what is generated and committed: docs/json.md, output in README and docs, tests/abi.txt
 	@python3 tools/results docs >$(BUILD)/json.md && mv $(BUILD)/json.md docs/json.md
 	@tools/readme.py $(MAIN)/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md

@@ -97,10 +97,11 @@ static enum plim_status add_recording(struct bundle *b, struct plim_recording *r
 	b->kept = kept ? strdup(kept) : NULL;
 	return st ? st
 		  : take_file(
-			    add_bundle(b, "recording.plim",
-				       b->o->names
-					       ? "the recording, packed"
-					       : "the recording, packed, words in place of names"),
+			    add_bundle(
+				    b, "recording.plim",
+				    b->o->names
+					    ? "the recording, packed"
+					    : "the packed recording, with words in place of names"),
 			    packed, err);
 }
 
@@ -176,9 +177,9 @@ static enum plim_status add_log(struct bundle *b, const char *packed, struct pli
 	st = plim_why_open(b->o->log, &options, &w, err);
 	if (st)
 		return st;
-	st = plim_why_text(w, &plain, cmd_collect,
-			   &add_bundle(b, "why.txt", "what plimsoll why says of the log")->words,
-			   err);
+	st = plim_why_text(
+		w, &plain, cmd_collect,
+		&add_bundle(b, "why.txt", "the answer of plimsoll why about the log")->words, err);
 	plim_why_free(w);
 	if (!st && b->o->names) {
 		struct part *tail =
@@ -275,7 +276,8 @@ static void list(const struct bundle *b, FILE *to)
 	if (b->kept)
 		(void)fprintf(to, "%s\n", b->kept);
 	if (b->o->names)
-		(void)fputs("names of files, functions and the log's words are in it as they are\n",
+		(void)fputs("it holds the names of files and functions, and the log's words, "
+			    "unchanged\n",
 			    to);
 }
 
@@ -350,19 +352,20 @@ static int bundle_run(const void *values, int argc, char **argv)
 }
 
 static const struct cmd_example bundle_examples[] = {
-	{ "plimsoll bundle oom.pickle --log train.log", "what the bundle would hold" },
+	{ "plimsoll bundle oom.pickle --log train.log", "list what the bundle would hold" },
 	{ "plimsoll bundle oom.pickle --log train.log -o oom.tar", "the same, written" },
 	{ NULL, NULL },
 };
 
 const struct cmd cmd_bundle = {
 	.name = "bundle",
-	.summary = "pack what a bug report needs of a run into one archive, without names",
+	.summary = "pack the files that a bug report needs into one archive, without names",
 	.args = "RECORDING",
 	.about = "Lists what will be in the archive, and how large it is, then writes it: the "
 		 "recording, packed, with words in place of all names that are not of public "
-		 "packages; its report as text and JSON, made of that; what plimsoll why says of "
-		 "the log; the versions of the run, as far as its recording and log tell them, and "
+		 "packages; its report as text and JSON, made of that; the answer of plimsoll why "
+		 "about the log; the versions of the run, as far as its recording and log tell "
+		 "them, and "
 		 "those of this machine.  Nothing is sent anywhere.\n\n"
 		 "The log itself is not in it: its lines can hold anything.  With --names its last "
 		 "200 lines are, and all names stay.",

@@ -27,9 +27,9 @@ struct ckpt_opts {
 
 #define OPT_ALLOW                                                                \
 	OPT_LIST('a', "allow", ckpt_opts, allow, "NAME",                         \
-		 "a class in pickles that you know; mine.* is all below it"),    \
+		 "allow this class in pickles; mine.* allows all below mine"),   \
 		OPT_STRING(0, "allow-file", ckpt_opts, allow_file, "FILE", NULL, \
-			   "the same, one a line")
+			   "a file of such classes, one per line")
 
 #define OPT_LOOK(names)                                                 \
 	OPT_HEADING("How to show it"),                                  \
@@ -69,7 +69,7 @@ static int read_list(const char *path, char *text)
 	text[n == ALLOW_BYTES ? 0 : n] = 0;
 	if (strlen(text) == n)
 		return CMD_DONE;
-	cmd_say("'%s' is not a list of names, one a line", path);
+	cmd_say("'%s' is not a list of names, one per line", path);
 	return CMD_INPUT;
 }
 
@@ -296,8 +296,8 @@ static const struct cmd ckpt_show = {
 static const struct opt diff_opt[] = {
 	CKPT_DIFF_NUMBERS_OPTIONS,
 	OPT_STRING('c', "config", ckpt_opts, config, "config.json", NULL,
-		   "in place of SECOND: would FIRST load into a model of it?"),
-	OPT_REFUSED("model", "a model is --config config.json"),
+		   "in place of SECOND: would FIRST load into the model of this config.json?"),
+	OPT_REFUSED("model", "give a model as --config config.json"),
 	OPT_PAGE,
 	OPT_LOOK(CKPT_DIFF_NAMES_OPTIONS),
 	OPT_END
@@ -389,7 +389,7 @@ static const struct cmd ckpt_diff = {
 	.name = "ckpt diff",
 	.summary = "how two checkpoints differ, and what kind of difference it is",
 	.args = "FIRST [SECOND]",
-	.about = "Tells the kind of difference before the list: a prefix that a wrapper put before "
+	.about = "Names the kind of difference before the list: a prefix that a wrapper put before "
 		 "names, a "
 		 "rename, another width, depth or vocabulary, dtype only, a missing head, tied "
 		 "weights, LoRA on "
@@ -408,7 +408,7 @@ static const struct cmd ckpt_diff = {
 };
 
 /* The new file is an option everywhere, so that no command writes over its second input. */
-#define TO_OUTPUT "the new file is -o FILE"
+#define TO_OUTPUT "name the new file with -o FILE"
 
 #define OPT_OUTPUT                                                                              \
 	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                              \
@@ -460,7 +460,7 @@ static void tell_written(const struct output *to, const struct plim_ckpt *c,
 		cmd_say("%llu left out: the new file's format cannot carry them",
 			(unsigned long long)told->left_out);
 	if (*told->left_behind)
-		cmd_say("wrote tensors only, not what else the file holds: %s", told->left_behind);
+		cmd_say("wrote only the tensors, not the rest of the file: %s", told->left_behind);
 }
 
 /* What of the file was written, if not all of it, and how to have the rest. */
@@ -537,9 +537,10 @@ static int write_run(const struct ckpt_opts *o, int argc, char *const *path, con
 	int code;
 
 	if (argc > 1)
-		return cmd_usage("one checkpoint is read; the new file is -o %.200s", path[1]);
+		return cmd_usage("give one checkpoint, and name the new file with -o %.200s",
+				 path[1]);
 	if (!o->output)
-		return cmd_usage("where to write is missing: --output FILE.safetensors or FILE.pt");
+		return cmd_usage("name the file to write: --output FILE.safetensors or FILE.pt");
 	code = cmd_output_begin(&to, o->output, endings, path, 1);
 	if (code)
 		return code;
@@ -555,7 +556,7 @@ static int extract_run(const void *values, int argc, char **argv)
 	const struct ckpt_opts *o = values;
 
 	if (!o->keys)
-		return cmd_usage("which tensors is missing: --keys 'lm_head.*|*lora_*'");
+		return cmd_usage("name the tensors: --keys 'lm_head.*|*lora_*'");
 	return write_run(o, argc, argv, o->keys, 0);
 }
 
@@ -580,7 +581,7 @@ static const struct cmd_example extract_examples[] = {
 
 #define WRITES                                                                                    \
 	"  The file is written next to its name, synced, read back, compared, and then renamed: " \
-	"whatever dies, the old file or the new one is there, never a part."
+	"after a crash the old file or the whole new one is there, never a part."
 
 static const struct cmd ckpt_extract = {
 	.name = "ckpt extract",
@@ -627,7 +628,7 @@ static const struct cmd ckpt_convert = {
 
 static const struct cmd ckpt_repair = {
 	.name = "ckpt repair",
-	.summary = "what is whole of a cut or damaged file, as a new file",
+	.summary = "save the whole tensors of a cut or damaged file in a new file",
 	.args = "PATH",
 	.about = "Writes every tensor whose bytes are all there and match their checksum to a new "
 		 "file, and shows how many are not." WRITES,
@@ -674,7 +675,7 @@ static int seal_run(const void *values, int argc, char **argv)
 }
 
 static const struct cmd_example seal_examples[] = {
-	{ "plimsoll ckpt seal model.safetensors", "now ckpt verify sees a changed bit in it" },
+	{ "plimsoll ckpt seal model.safetensors", "after this, ckpt verify finds a changed bit" },
 	{ NULL, NULL },
 };
 
@@ -720,7 +721,8 @@ static void tell_last(const struct plim_ckpt_last *l, bool redacted)
 		cmd_say("%s: none of %zu checkpoint%s is good", l->folder, l->candidate_count,
 			l->candidate_count == 1 ? "" : "s");
 	if (redacted)
-		cmd_say("redacted; kept are numbers, and words that public checkpoints have");
+		cmd_say("redacted, except for numbers and for words that occur in public "
+			"checkpoints");
 }
 
 static int last_run(const void *values, int argc, char **argv)
@@ -763,7 +765,7 @@ static const struct cmd_example last_examples[] = {
 
 static const struct cmd ckpt_last = {
 	.name = "ckpt last-good",
-	.summary = "the newest checkpoint of a folder that is whole",
+	.summary = "print the newest whole checkpoint of a folder",
 	.args = "FOLDER",
 	.about = "Verifies the checkpoints in a folder, files or folders, newest first, until one "
 		 "is good, and prints its "

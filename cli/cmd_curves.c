@@ -24,10 +24,9 @@ struct curves_opts {
 
 static const struct opt curves_opt[] = {
 	OPT_FLAG('j', "json", curves_opts, json, "print JSON (schema curves/1) instead of text"),
-	OPT_STRING(
-		'o', "output", curves_opts, output, "FILE.html", NULL,
-		"write one page that shows the curves in a browser, with what was found in them; "
-		"with --follow it is written anew when they grow"),
+	OPT_STRING('o', "output", curves_opts, output, "FILE.html", NULL,
+		   "write one page that shows the curves in a browser, with the findings; with "
+		   "--follow it is written again when they grow"),
 	OPT_STRING(
 		0, "fail-on", curves_opts, fail_on, "ID,ID...", NULL,
 		"exit with 1 if one of these was found: nan, overfit ..., or error, warning, any"),
@@ -35,7 +34,7 @@ static const struct opt curves_opt[] = {
 	OPT_REFUSED("log-dir", "give the folder itself: plimsoll curves DIR"),
 	OPT_HEADING("What the series are"),
 	CURVES_SERIES_OPTIONS,
-	OPT_FLAG(0, "series", curves_opts, series, "list every series and what it was taken for"),
+	OPT_FLAG(0, "series", curves_opts, series, "list every series and its role"),
 	OPT_HEADING("Early stopping"),
 	CURVES_STOPPING_OPTIONS,
 	OPT_HEADING("A log that grows"),
@@ -43,13 +42,13 @@ static const struct opt curves_opt[] = {
 	OPT_U64(0, "interval", curves_opts, interval, "seconds", 1, 86400, 5,
 		"between looks at the files"),
 	OPT_U64(0, "for", curves_opts, last, "seconds", 1, 100000000, OPT_NONE,
-		"follow no longer than that (until it is interrupted)"),
+		"stop after this time (default: when it is interrupted)"),
 	OPT_STRING(0, "stop-file", curves_opts, stop_file, "FILE", NULL,
-		   "make this file when something that --fail-on names is found: the job looks for "
-		   "it"),
-	OPT_STRING(0, "run", curves_opts, run, "COMMAND", NULL,
-		   "run this then, by sh, with PLIMSOLL_ID, PLIMSOLL_STEP, PLIMSOLL_RUN and "
-		   "PLIMSOLL_TITLE set"),
+		   "create this file when --fail-on finds something: the job looks for the file"),
+	OPT_STRING(
+		0, "run", curves_opts, run, "COMMAND", NULL,
+		"run this command then, in sh, with PLIMSOLL_ID, PLIMSOLL_STEP, PLIMSOLL_RUN and "
+		"PLIMSOLL_TITLE set"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "no-plot", curves_opts, no_plot, "no plot"),
 	OPT_FLAG('b', "brief", curves_opts, brief, "findings' titles only"),
@@ -93,7 +92,7 @@ static int take_failing(const char *list, struct failing *out)
 			}
 		if (!known)
 			return cmd_usage(
-				"--fail-on knows nan, inf, spike, diverged, explosion, overfit, "
+				"--fail-on takes nan, inf, spike, diverged, explosion, overfit, "
 				"collapse, "
 				"plateau, early_stop, scaler_skips, memory_creep, learning_rate, "
 				"log_damage, error, warning and any, not '%.*s'",
@@ -312,7 +311,7 @@ static int curves_run(const void *values, int argc, char **argv)
 	if (o->output && !cmd_is_page(o->output))
 		return cmd_usage("-o writes a page: FILE.html, not '%.200s'", o->output);
 	if ((o->stop_file || o->run) && !o->fail_on)
-		return cmd_usage("--stop-file and --run want --fail-on: what to act on");
+		return cmd_usage("--stop-file and --run need --fail-on, which names the findings");
 	if (follows)
 		cmd_progress_end(); /* it waits for the log to grow */
 	if (plim_curves_open((const char *const *)argv, (size_t)argc, &options, &c, &err))
@@ -326,7 +325,7 @@ static const struct cmd_example examples[] = {
 	{ "plimsoll curves output/", "every run below a folder" },
 	{ "plimsoll curves output/ -o curves.html",
 	  "their curves next to each other, in a browser" },
-	{ "plimsoll curves run/trainer_state.json --series", "and what each series was taken for" },
+	{ "plimsoll curves run/trainer_state.json --series", "and the role of each series" },
 	{ "plimsoll curves train.log --follow --fail-on nan,diverged --stop-file STOP",
 	  "next to a job that looks for STOP" },
 	{ "plimsoll curves out/ --fail-on overfit,nan || exit 1", "a gate in CI" },

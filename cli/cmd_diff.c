@@ -223,13 +223,13 @@ static int diff_run(const void *values, int argc, char **argv)
 	o.options.gate_bytes = PLIM_UNKNOWN;
 	if (o.fail_over && strpbrk(o.fail_over, "123456789") &&
 	    !o.fail_over[strspn(o.fail_over, "0123456789.")])
-		return cmd_usage(
-			"--fail-over takes a part or a size with its unit: is '%s%%' meant?",
-			o.fail_over);
+		return cmd_usage("--fail-over takes a percentage, or a size with its unit: did you "
+				 "mean '%s%%'?",
+				 o.fail_over);
 	if (!read_gate(o.fail_over, &o.options))
-		return cmd_usage(
-			"--fail-over takes a size with its unit, 500MiB, or a part, 2%%, not '%s'",
-			o.fail_over);
+		return cmd_usage("--fail-over takes a size with its unit (500MiB) or a percentage "
+				 "(2%%), not '%s'",
+				 o.fail_over);
 	code = format_refuse(o.format, o.json ? "json" : NULL);
 	return code ? code : diff_written(&o, argv);
 }
@@ -249,7 +249,7 @@ const struct cmd cmd_diff = {
 	.args = "A B",
 	.about = "Compares what was in memory in two PyTorch memory snapshots of the same "
 		 "program: before and after a change of batch, library or code.  A change is B's "
-		 "less A's.\n\n"
+		 "size minus A's.\n\n"
 		 "The same stack with other sizes is one row.  Places are matched when lines were "
 		 "moved by edits and when the program is in another folder; a row shows how it "
 		 "was matched where that is not exact.  Rows, the rest and what is "

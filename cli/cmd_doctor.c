@@ -21,12 +21,12 @@ struct doctor_opts {
 
 static const struct opt doctor_opt[] = {
 	OPT_FLAG('j', "json", doctor_opts, json, "print JSON (schema doctor/1) instead of text"),
-	OPT_FLAG(0, "redact", doctor_opts, redact, "no path of this machine"),
-	OPT_FLAG(0, "no-python", doctor_opts, no_python, "do not ask python3 what it has"),
+	OPT_FLAG(0, "redact", doctor_opts, redact, "leave out paths of this machine"),
+	OPT_FLAG(0, "no-python", doctor_opts, no_python, "do not check python3 and its packages"),
 	OPT_STYLE(doctor_opts),
 	OPT_HEADING("With a script"),
 	OPT_STRING('g', "gpu", doctor_opts, gpu, "NAME", NULL,
-		   "the GPU that it is to run on: H100, \"A100 40GB\""),
+		   "the GPU that the script will run on: H100, \"A100 40GB\""),
 	OPT_U64(0, "time-limit", doctor_opts, time_limit_s, "SECONDS", 1, 86400, 120,
 		"that its trace may take"),
 	OPT_END
@@ -185,7 +185,7 @@ static enum plim_status ask_python(struct plim_doctor *d, bool redact, const str
 		;
 	if (script && !st && (!rows || status)) {
 		none.state = PLIM_DOCTOR_NO;
-		none.says = rows ? "it ended before all was looked at"
+		none.says = rows ? "it ended before all checks were done"
 				 : "the Python of this command cannot be run";
 		rows = 0;
 	}
@@ -290,7 +290,7 @@ static int begin_script(struct script *s, const struct doctor_opts *o, int argc,
 	int fd;
 
 	if (o->no_python)
-		return cmd_usage("--no-python: a script is looked at by Python");
+		return cmd_usage("--no-python: a script cannot be checked without Python");
 	if (!is_started(argv[0]) && access(argv[0], R_OK)) {
 		cmd_say("cannot read '%s': %s", argv[0], strerror(errno));
 		return CMD_INPUT;

@@ -63,7 +63,7 @@ int cmd_of_file(const char *path, const char **command)
 	if (file.is)
 		return cmd_usage("'%.200s' is %s, which no command reads%s%s", path, file.is,
 				 file.remedy ? ": " : "", file.remedy ? file.remedy : "");
-	return cmd_usage("cannot know what '%.200s' is; name a command, see 'plimsoll --help'",
+	return cmd_usage("'%.200s' was not recognised; name a command, see 'plimsoll --help'",
 			 path);
 }
 

@@ -13,7 +13,7 @@ static const struct {
 	enum cmd_exit code;
 	const char *says;
 } exits[] = {
-	{ CMD_DONE, "done, also when what was explained is a death" },
+	{ CMD_DONE, "done, also if the job that is explained had died" },
 	{ CMD_FAILED, "the check failed: damaged, does not fit, a regression, --fail-on met" },
 	{ CMD_USAGE, "the command line is wrong" },
 	{ CMD_INPUT, "the input cannot be read, or the output cannot be written" },
@@ -24,7 +24,7 @@ static const struct {
 	const char *name, *says;
 } environment[] = {
 	{ "NO_COLOR=1", "no colours" },
-	{ "PLIMSOLL_PROGRESS=0", "no progress on stderr, which a command shows after 2 s" },
+	{ "PLIMSOLL_PROGRESS=0", "do not show progress on stderr (shown after 2 s)" },
 };
 
 static const char about_all[] =
@@ -219,7 +219,7 @@ void cmd_print_overview(FILE *to)
 	char code[8];
 
 	fprintf(to, "Usage: plimsoll COMMAND [OPTION...] [OPERAND...]\n"
-		    "       plimsoll FILE [OPTION...]   what the file is for\n\n");
+		    "       plimsoll FILE [OPTION...]   the command that fits the file\n\n");
 	wrap_help(to, about_all, 0, 0);
 	fprintf(to, "\nCommands:\n");
 	for (size_t i = 0; cmd_all[i]; i++)

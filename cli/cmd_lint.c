@@ -185,7 +185,7 @@ static const struct cmd_example lint_examples[] = {
 	{ "plimsoll lint --fix src", "show what can be fixed as a diff, then ask" },
 	{ "plimsoll lint --recording run.pickle src",
 	  "the mistake behind a leak that was measured, and its bytes" },
-	{ "plimsoll lint --diff main --format github", "what a pull request brings" },
+	{ "plimsoll lint --diff main --format github", "the new mistakes of a pull request" },
 	{ "plimsoll lint --explain PLM104", "cause, cost and examples of a rule" },
 	{ NULL, NULL },
 };

@@ -16,14 +16,14 @@ struct pack_opts {
 
 static const struct opt pack_opt[] = {
 	OPT_STRING('o', "output", pack_opts, output, "FILE", NULL,
-		   "where to; without it next to the recording, with the other ending"),
+		   "the file to write (default: next to the recording, with the other ending)"),
 	OPT_FLAG(0, "unpack", pack_opts, unpack,
-		 "the other way: a snapshot that Python and PyTorch's viewer read"),
+		 "unpack: write a snapshot that Python and PyTorch's viewer read"),
 	OPT_FLAG(0, "append", pack_opts, append,
-		 "put what -o FILE.plim does not have of these later dumps of the same process "
-		 "behind its end: a recording longer than PyTorch's ring"),
+		 "append the new events of these later dumps of the same process to -o FILE.plim: "
+		 "a recording longer than PyTorch's ring"),
 	OPT_FLAG(0, "redact", pack_opts, redact,
-		 "put words in place of all names that are not PyTorch's or well known, for good"),
+		 "replace all names that are not PyTorch's or well known by words, permanently"),
 	OPT_BYTES('m', "max-memory", pack_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse input that needs more (half of this machine's)"),
 	OPT_END
@@ -50,12 +50,12 @@ static int name_beside(const struct pack_opts *o, const char *path, char *out, s
 			n -= m;
 	}
 	if (!strcmp(path, "-"))
-		return cmd_usage("standard input has no name next to which to write: give -o FILE");
+		return cmd_usage("standard input has no file name: give -o FILE");
 	if (n + 8 > size)
 		return cmd_usage("'%.200s' is too long a name", path);
 	(void)snprintf(out, size, "%.*s%s", (int)n, path, ending_of(o));
 	if (!stat(out, &is))
-		return cmd_usage("'%.200s' is there already: name it with -o to replace it", out);
+		return cmd_usage("'%.200s' exists already: name it with -o to replace it", out);
 	return CMD_DONE;
 }
 
@@ -129,7 +129,7 @@ static int append_all(const struct pack_opts *o, int argc, char **argv)
 	int code;
 
 	if (!o->output)
-		return cmd_usage("--append needs the file that is to grow: -o FILE.plim");
+		return cmd_usage("--append needs the file to append to: -o FILE.plim");
 	if (o->unpack || o->redact)
 		return cmd_usage("--append and --%s exclude each other: do one after the other",
 				 o->unpack ? "unpack" : "redact");
@@ -195,8 +195,9 @@ static const struct cmd_example pack_examples[] = {
 	{ "plimsoll pack --unpack run.plim -o run.pickle", "back, for PyTorch's viewer" },
 	{ "plimsoll report run.plim", "every command reads both forms" },
 	{ "plimsoll pack --append later.pickle -o run.plim",
-	  "a later dump of the same process, behind the end of run.plim" },
-	{ "plimsoll pack --redact run.pickle -o public.plim", "what may be sent to someone" },
+	  "append a later dump of the same process to run.plim" },
+	{ "plimsoll pack --redact run.pickle -o public.plim",
+	  "a copy that may be sent to someone" },
 	{ NULL, NULL },
 };
 

@@ -40,17 +40,17 @@ static const struct opt plan_opt[] = {
 		 "PyTorch itself runs the model on fake tensors, without weights or a GPU: a "
 		 "config.json of any architecture, timm/NAME, or MODULE:FUNCTION; a command "
 		 "behind -- is traced as well"),
-	OPT_HEADING("Where it is to run"),
+	OPT_HEADING("Where the run will be"),
 	PLAN_WHERE_OPTIONS,
-	OPT_HEADING("What is kept in the machine's own memory"),
+	OPT_HEADING("What is kept in host memory"),
 	PLAN_HOST_OPTIONS,
-	OPT_HEADING("A model by numbers, where there is no file"),
+	OPT_HEADING("A model by numbers, without a file"),
 	PLAN_NUMBERS_OPTIONS,
 	OPT_HEADING("How to show it"),
 	OPT_FLAG('j', "json", plan_opts, json, "print JSON (schema plan/2) instead of text"),
 	PLAN_REDACT_OPTIONS,
 	OPT_STRING('o', "output", plan_opts, output, "FILE", NULL,
-		   "also write what a recording of the run would be: FILE.html, a page, or "
+		   "also write the plan as a recording: FILE.html, a page, or "
 		   "FILE.pickle, a "
 		   "snapshot for plimsoll diff and PyTorch's viewer"),
 	OPT_STYLE(plan_opts),
@@ -76,17 +76,14 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("do-train", CHANGES_NOTHING),
 	OPT_REFUSED("packing", PACKED),
 	OPT_REFUSED("sample-packing", PACKED),
-	OPT_REFUSED("neftune-noise-alpha",
-		    "noise in the embeddings is not planned: a script that adds it is traced with "
-		    "plan -- python train.py"),
+	OPT_REFUSED("neftune-noise-alpha", "noise in the embeddings is not planned: trace a script "
+					   "that adds it with plan -- python train.py"),
 	OPT_REFUSED("gpu-memory-utilization",
-		    "a server's own share of the GPU is --memory: 0.9 of 80GiB is 72GiB"),
-	OPT_REFUSED("torch-compile",
-		    "torch.compile is not planned: without it, what is said is of the eager run; a "
-		    "script that compiles is traced with plan -- python train.py"),
-	OPT_REFUSED("compile",
-		    "torch.compile is not planned: without it, what is said is of the eager run; a "
-		    "script that compiles is traced with plan -- python train.py"),
+		    "give a server's share of the GPU as --memory: 0.9 of 80GiB is 72GiB"),
+	OPT_REFUSED("torch-compile", "torch.compile is not planned: leave it out to plan the eager "
+				     "run, or trace the script with plan -- python train.py"),
+	OPT_REFUSED("compile", "torch.compile is not planned: leave it out to plan the eager run, "
+			       "or trace the script with plan -- python train.py"),
 	OPT_REFUSED("cp", CONTEXT_PARALLEL),
 	OPT_REFUSED("context-parallel-size", CONTEXT_PARALLEL),
 	OPT_REFUSED("sequence-parallel-size", CONTEXT_PARALLEL),
@@ -95,9 +92,8 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("hsdp",
 		    "it shards inside groups of GPUs, and each GPU needs what it needs with its "
 		    "group alone: --parallel fsdp2 --gpus 8 for groups of 8"),
-	OPT_REFUSED("use-unsloth",
-		    "Unsloth's kernels are not planned: without it, what is said is of "
-		    "Transformers' modules, which need more"),
+	OPT_REFUSED("use-unsloth", "Unsloth's kernels are not planned: leave it out to plan "
+				   "Transformers' modules, which need more"),
 	OPT_REFUSED("kv-cache-dtype",
 		    "keys and values are planned in 16 bits alone: --cache dynamic "
 		    "or static"),
@@ -233,15 +229,16 @@ static int refuse_sizes(const struct plim_plan_options *o, int argc, char **argv
 		o->flags & PLIM_PLAN_MAX_SEQUENCE || (o->sweep && !strncmp(o->sweep, "seq", 3));
 
 	if (batches && sequences)
-		return cmd_usage(
-			"of a trace batches or sequences are looked for, not both at once");
+		return cmd_usage("a trace finds the largest batch or the longest sequence, not "
+				 "both at once");
 	if (argc > 1 && ((batches && !takes(argc, argv, "{batch}")) ||
 			 (sequences && !takes(argc, argv, "{seq}"))))
-		return cmd_usage("a script says its %s itself; where it takes it as an argument, "
-				 "write %s in its place: plan --max-%s -- python train.py --%s %s",
-				 batches ? "batch" : "sequence", batches ? "{batch}" : "{seq}",
-				 batches ? "batch" : "seq", batches ? "batch-size" : "length",
-				 batches ? "{batch}" : "{seq}");
+		return cmd_usage(
+			"the script sets its %s itself; if that is an argument of the script, "
+			"write %s for its value: plan --max-%s -- python train.py --%s %s",
+			batches ? "batch" : "sequence", batches ? "{batch}" : "{seq}",
+			batches ? "batch" : "seq", batches ? "batch-size" : "length",
+			batches ? "{batch}" : "{seq}");
 	return CMD_DONE;
 }
 
@@ -280,10 +277,9 @@ static int refuse_untraced(const struct plim_plan_options *o, int argc, char **a
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (rows[i].given && !rows[i].of_scripts)
-			return cmd_usage("a trace does not do %s", rows[i].name);
+			return cmd_usage("a trace does not support %s", rows[i].name);
 		if (rows[i].given && script)
-			return cmd_usage("%s: a script that is traced says that itself",
-					 rows[i].name);
+			return cmd_usage("%s: a traced script sets that itself", rows[i].name);
 	}
 	return refuse_sizes(o, argc, argv);
 }
@@ -300,7 +296,7 @@ static int trace_rung(void *ctx, const struct plim_plan_options *o, const char *
 	struct again *a = ctx;
 
 	if (isatty(STDERR_FILENO)) /* elsewhere the trace says what it does if it takes long */
-		cmd_say("tracing what may help: batch %llu%s, %s, %s%s%s ...",
+		cmd_say("tracing changes that may help: batch %llu%s, %s, %s%s%s ...",
 			(unsigned long long)o->batch, o->accumulate > 1 ? " at a time" : "",
 			o->precision, o->optimizer, o->checkpointing ? ", checkpointed" : "",
 			o->lora_rank ? ", with LoRA" : "");
@@ -442,8 +438,8 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 		return cmd_usage(
 			"--trace what: a config.json, MODULE:FUNCTION, or -- python train.py");
 	if (options.flags & PLIM_PLAN_REDACT && o->output && traces)
-		return cmd_usage("what is kept of a trace has the names of its modules: not with "
-				 "--redact");
+		return cmd_usage("a kept trace has the names of its modules: it cannot be written "
+				 "with --redact");
 	code = plan_open(o, &options, argc, argv, &p);
 	if (code) {
 		plim_plan_free(p);
@@ -499,7 +495,7 @@ static const struct cmd_example plan_examples[] = {
 
 const struct cmd cmd_plan = {
 	.name = "plan",
-	.summary = "what a run will need, phase by phase, before it runs",
+	.summary = "predict the memory that a run needs, phase by phase",
 	.args = "[MODEL | -- COMMAND...]",
 	.about = "Reads a model (config.json of Hugging Face, a safetensors file, a folder of "
 		 "either, or numbers) and makes the requests that PyTorch would make of the GPU's "

@@ -110,7 +110,8 @@ static void tell_record(const struct plim_record_file *files, size_t n,
 		[PLIM_RECORD_NO_TORCH] = "the job did not import torch",
 		[PLIM_RECORD_NO_CUDA] = "the job did not use CUDA",
 		[PLIM_RECORD_NO_EVENTS] = "PyTorch recorded no event",
-		[PLIM_RECORD_NO_DUMP] = "the job ended without Python's end (killed, or os._exit)",
+		[PLIM_RECORD_NO_DUMP] =
+			"the Python process did not exit normally (killed, or os._exit)",
 		[PLIM_RECORD_DUMPED] = "the files are gone",
 	};
 

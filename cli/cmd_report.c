@@ -29,8 +29,8 @@ static const struct opt report_opt[] = {
 		   "FILE.pickle, a snapshot that PyTorch's viewer opens"),
 	REPORT_LOG_OPTIONS,
 	OPT_STRING(0, "source", report_opts, source, "DIR", NULL,
-		   "the program's source: the mistake behind what stands out, as plimsoll lint "
-		   "finds it"),
+		   "the program's source: show the mistakes behind the findings, as plimsoll lint "
+		   "finds them"),
 	REPORT_WHY_OPTIONS,
 	OPT_HEADING("What to look at"),
 	REPORT_LOOK_OPTIONS,
@@ -39,17 +39,17 @@ static const struct opt report_opt[] = {
 	OPT_FORMAT(report_opts),
 	OPT_HEADING("Many ranks"),
 	OPT_FLAG(0, "digest", report_opts, digest,
-		 "write what a comparison of ranks needs of each recording, kilobytes, to -o "
-		 "NAME.digest; report takes digests in place of recordings"),
+		 "write a digest of each recording, a few kilobytes, to -o NAME.digest; report "
+		 "compares ranks by digests as by recordings"),
 	OPT_STRING(0, "layout", report_opts, layout, "NAME=SIZE,...", NULL,
-		   "how ranks are laid out, the innermost first (tp=8,dp=32,pp=4): they are named "
+		   "how ranks are laid out, the innermost first (tp=8,dp=32,pp=4); ranks are named "
 		   "by it"),
 	OPT_HEADING("Limits"),
 	OPT_STRING(0, "fail-on", report_opts, fail_on, "WHAT", NULL,
-		   "exit with 1 when this is found: oom, leak, leak=RATE (as leak=1MiB a step), "
-		   "any, or ids of findings with commas between"),
+		   "exit with 1 when this is found: oom, leak, leak=RATE (as leak=1MiB per step), "
+		   "any, or ids of findings, separated by commas"),
 	OPT_STRING(0, "baseline", report_opts, baseline, "FILE", NULL,
-		   "findings that are accepted and do not fail: a line each, ID PLACE reason "
+		   "a file of accepted findings, which do not fail: one per line, ID PLACE reason "
 		   "(leak train.py:41 kept on purpose)"),
 	REPORT_LIMITS_OPTIONS,
 	OPT_U64(0, "threads", report_opts, threads, "n", 1, 1024, OPT_NONE,
@@ -328,12 +328,12 @@ static int refuse_report(const struct report_opts *o, int argc, char **argv)
 	if (o->digest)
 		return CMD_DONE;
 	if (o->output && redacts && !page)
-		return cmd_usage("a pickle holds all names as they are: not with --redact");
+		return cmd_usage("a pickle holds all names: it cannot be written with --redact");
 	if (page && (o->options.events || o->options.steps))
-		return cmd_usage("a page holds all events: not with --events or --steps");
+		return cmd_usage("a page holds all events: --events and --steps cannot limit it");
 	if (o->source && (o->json || redacts || !strcmp(argv[0], "-") || argc > 1))
-		return cmd_usage("--source adds to the text of one recording in a file; for "
-				 "JSON: plimsoll lint --json --recording FILE DIR");
+		return cmd_usage("--source works only with the text report of one file; for JSON: "
+				 "plimsoll lint --json --recording FILE DIR");
 	return CMD_DONE;
 }
 

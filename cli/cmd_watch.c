@@ -25,11 +25,11 @@ struct watch_opts {
 
 static const struct opt watch_opt[] = {
 	OPT_FLAG('j', "json", watch_opts, json,
-		 "print JSON (schema watch/1) instead of text: at the end, or (live) a line a "
+		 "print JSON (schema watch/1) instead of text: at the end, or (live) one line per "
 		 "sample"),
 	WATCH_WHERE_OPTIONS,
 	OPT_FLAG('1', "once", watch_opts, once,
-		 "look for two seconds, ten times per second, tell, and end"),
+		 "look for two seconds, ten times per second, report, and end"),
 	OPT_STRING(0, "replay", watch_opts, replay, "FILE", NULL,
 		   "judge recorded samples instead of this machine (\"-\": standard input)"),
 	WATCH_LOG_OPTIONS,
@@ -43,7 +43,7 @@ static const struct opt watch_opt[] = {
 		"run the command of --do at these: creep, oom-soon, idle-long, stall, input-bound, "
 		"slowed, card-lost, xid, died, ended, tight-shm, late-rank, driver-silent"),
 	OPT_STRING(0, "do", watch_opts, command, "COMMAND", NULL,
-		   "for /bin/sh; PLIM_EVENT, PLIM_PID and PLIM_TEXT tell it what happened"),
+		   "for /bin/sh; PLIM_EVENT, PLIM_PID and PLIM_TEXT say what happened"),
 	OPT_FLAG(0, "ask", watch_opts, ask,
 		 "ask a job under plimsoll record for a recording when its memory creeps"),
 	OPT_HEADING("For others to see"),
@@ -51,13 +51,14 @@ static const struct opt watch_opt[] = {
 		   "serve a live page, and metrics for Prometheus at /metrics (port 0: any that is "
 		   "free; beyond 127.0.0.1 with a token)"),
 	OPT_STRING(0, "token-file", watch_opts, token_file, "FILE", NULL,
-		   "the token that --listen asks for (one is made beyond 127.0.0.1)"),
+		   "the token that --listen asks for (default: made at the start, if it listens "
+		   "beyond 127.0.0.1)"),
 	OPT_STRING(0, "textfile", watch_opts, textfile, "FILE", NULL,
 		   "write the metrics there at each sample, for node_exporter (FILE.prom)"),
 	OPT_HEADING("How to look"),
 	OPT_U64('i', "interval", watch_opts, interval, "seconds", 1, 3600, 1, "between samples"),
 	OPT_U64(0, "for", watch_opts, last, "seconds", 1, 100000000, OPT_NONE,
-		"look no longer than that (until it is interrupted, or the job ends)"),
+		"stop after this time (default: when it is interrupted, or the job ends)"),
 	WATCH_LOOK_OPTIONS,
 	OPT_HEADING("How to show it"),
 	WATCH_NAMES_OPTIONS,
@@ -122,7 +123,7 @@ static int check_list(const char *list)
 			known |= is_state(at, n, (enum plim_watch_state)s);
 		if (!known)
 			return cmd_usage(
-				"--fail-on knows fills-up, input and the states of docs/watch.md "
+				"--fail-on takes fills-up, input and the states of docs/watch.md "
 				"(stalled, idle, input-cpu ...), not '%.*s'",
 				(int)n, at);
 		at += n + (at[n] == ',');
@@ -511,7 +512,7 @@ static int tell_end(struct watching *x)
 		return cmd_fail(&err);
 	}
 	if (hours >= 0.05)
-		cmd_say("for %.1f GPU hours something else than the GPU was the limit", hours);
+		cmd_say("for %.1f GPU hours something other than the GPU was the limit", hours);
 	return WIFSIGNALED(x->status) ? 128 + WTERMSIG(x->status) : WEXITSTATUS(x->status);
 }
 
@@ -561,15 +562,14 @@ static int check_watching(const struct watch_opts *o, const struct watch_doing *
 		code = watch_do_check(doing);
 	if (!code && o->replay &&
 	    (argc || o->once || o->options.log_path || o->listen || o->textfile || o->on))
-		code = cmd_usage("--replay goes without a process, --once, --log, --listen, "
-				 "--textfile and --on");
+		code = cmd_usage("--replay cannot be combined with a process, --once, --log, "
+				 "--listen, --textfile or --on");
 	if (!code && o->options.flags & PLIM_WATCH_HERE && (argc || o->replay))
-		code = cmd_usage("--here goes without a process, a command and --replay");
+		code = cmd_usage("--here cannot be combined with a process, a command or --replay");
 	if (!code && command && (o->once || o->json || argc < 2))
 		code = argc < 2 ? cmd_usage("-- wants a command")
-				: cmd_usage(
-					  "-- COMMAND goes without --once and --json: the standard "
-					  "output is the command's");
+				: cmd_usage("-- COMMAND cannot be combined with --once or --json: "
+					    "the standard output is the command's");
 	if (!code && argc && !command) {
 		errno = 0;
 		(void)strtoull(argv[0], &rest, 10);

@@ -26,7 +26,7 @@ static const struct opt whatif_opt[] = {
 	WHATIF_RECORDING_OPTIONS,
 	OPT_HEADING("Keeping a run"),
 	OPT_STRING('k', "keep", whatif_opts, keep, "CONF", NULL,
-		   "run with these settings and write it with --output"),
+		   "replay under these settings and write that run to --output"),
 	OPT_STRING('o', "output", whatif_opts, output, "FILE", NULL,
 		   "the run of --keep: FILE.html, a page with the recording next to it, or "
 		   "FILE.pickle, a "

@@ -37,11 +37,11 @@ static const struct opt why_opt[] = {
 		"the program's source: mistakes at the traceback's lines, as plimsoll lint finds "
 		"them"),
 	OPT_FLAG('f', "fix", why_opts, fix,
-		 "print only the commands and lines to change, one a line, the first first"),
+		 "print only the commands and lines to change, one per line, in order"),
 	OPT_HEADING("This machine instead of a log"),
 	OPT_FLAG(0, "here", why_opts, here,
-		 "what bounds host memory here, for the process PID and all below it or for a job "
-		 "that is started here, how near it is, and who was killed"),
+		 "show the limits of host memory, for the process PID and all below it or for a "
+		 "job that is started here: how near each is, and which processes were killed"),
 	OPT_STRING(0, "root", why_opts, root, "DIR", NULL,
 		   "with --here: read proc, sys and dev below DIR, a tree that was recorded "
 		   "elsewhere"),
@@ -88,8 +88,8 @@ static void print_fixes(const struct plim_why *w)
 		if (w->deaths[i].caught_line == PLIM_UNKNOWN)
 			any |= print_fixes_of(w, i);
 	if (!any)
-		fputs(w->death_count ? "plimsoll: nothing can be typed against this; plimsoll why "
-				       "without --fix says what to do\n"
+		fputs(w->death_count ? "plimsoll: no command or setting helps against this; "
+				       "plimsoll why without --fix says what to do\n"
 				     : "plimsoll: no failure of memory was found\n",
 		      stderr);
 }
@@ -181,7 +181,7 @@ static int refuse_logs(const struct why_opts *o, int argc, char **argv)
 		return cmd_usage("why wants a log, a folder, - or --here; see 'plimsoll why "
 				 "--help'");
 	if (o->source && (o->json || o->options.flags & PLIM_WHY_REDACT || !strcmp(argv[0], "-")))
-		return cmd_usage("--source adds to the text of a log in a file; for JSON: "
+		return cmd_usage("--source works only with the text answer for one file; for JSON: "
 				 "plimsoll lint --json --log FILE DIR");
 	if (o->source && argc > 1)
 		return cmd_usage("--source is for one log, not for '%.200s' too", argv[1]);
@@ -231,14 +231,14 @@ static const struct cmd_example why_examples[] = {
 	{ "plimsoll why train.log", "what the job died of, and what helps" },
 	{ "plimsoll why --fix train.log", "the commands and lines to change, and nothing else" },
 	{ "plimsoll why rank0.log rank1.log", "several logs of one job, put together" },
-	{ "dmesg -T | plimsoll why", "whom the kernel killed, and why" },
+	{ "dmesg -T | plimsoll why", "which process the kernel killed, and why" },
 	{ "plimsoll why logs/", "a folder of rank logs, put together" },
 	{ "plimsoll why train.log --snapshot oom.pickle",
-	  "with the recording, which decides what the text leaves open" },
+	  "with the recording, which answers questions that the log leaves open" },
 	{ "plimsoll why train.log --config config.json --batch 8 --seq 2048",
-	  "with what plan says of that run: does it agree, and which change is enough" },
-	{ "plimsoll why --here", "what a job that is started here may use" },
-	{ "plimsoll why --here 4711", "how near a running job is to its bounds" },
+	  "compared with the plan of that run: does it agree, and which change is enough" },
+	{ "plimsoll why --here", "how much host memory a job that is started here may use" },
+	{ "plimsoll why --here 4711", "how near a running job is to its limits" },
 	{ NULL, NULL },
 };
 

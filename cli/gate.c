@@ -44,10 +44,9 @@ static void say_known(const char *words)
 
 		n += more > 0 ? (size_t)more : 0;
 	}
-	cmd_usage(
-		"--fail-on takes any, leak=RATE (leak=1MiB a repetition), or ids of findings with "
-		"commas between, not '%s': any%s",
-		words, all);
+	cmd_usage("--fail-on takes any, leak=RATE (leak=1MiB per repetition), or ids of findings, "
+		  "separated by commas; not '%s': any%s",
+		  words, all);
 }
 
 static bool take_word(struct gate *g, const char *word, size_t n)

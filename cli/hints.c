@@ -49,7 +49,7 @@ static const struct {
 static const struct {
 	const char *command, *instead;
 } operands[] = {
-	{ "gate", "it plans what one TOML file lists; two recordings: plimsoll diff A B" },
+	{ "gate", "it plans the commands of one TOML file; for two recordings: plimsoll diff A B" },
 	{ "report", "one recording at a time; to compare two: plimsoll diff A B" },
 	{ "whatif", "one recording at a time; settings follow -s: plimsoll whatif FILE -s CONF" },
 	{ "diff", "two recordings at a time: plimsoll diff A B" },

@@ -428,7 +428,7 @@ static int run_file(int argc, char **argv)
 	if (!cmd)
 		return cmd_usage("'%.200s' is for 'plimsoll %s', which is not here", argv[0], name);
 	if (argc >= CMD_FILE_ARGS - 1)
-		return cmd_usage("that is too much behind a file; name the command: plimsoll %s",
+		return cmd_usage("too many arguments after a file; name the command: plimsoll %s",
 				 cmd->name);
 	own[n++] = (char *)cmd->name;
 	for (int i = 0; i < argc; i++)

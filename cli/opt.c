@@ -250,8 +250,8 @@ static bool set_bytes(struct parse *p, const struct opt *row, const char *shown,
 			     shown, text);
 	if (n < row->min && n < 1000 && !text[strspn(text, "0123456789.")]) {
 		p->message->suggests = true;
-		return wrong(p, "option '%s' wants a size with its unit: is '%sGiB' meant?", shown,
-			     text);
+		return wrong(p, "option '%s' wants a size with its unit: did you mean '%sGiB'?",
+			     shown, text);
 	}
 	opt_bytes_text(row->min, low, sizeof(low));
 	opt_bytes_text(row->max, high, sizeof(high));

@@ -71,7 +71,7 @@ def healthy():
 
 def headline_of_a_healthy_run():
     """It was "No failure. No leak.", or that a leak is not known; of its peak nothing."""
-    for steps, verdict in (6, "No failure. No leak."), (1, "No failure. Too few steps were recorded to tell a leak."):
+    for steps, verdict in (6, "No failure. No leak."), (1, "No failure. Too few steps were recorded to recognise a leak."):
         t = Trainer()
         for _ in range(steps):
             t.step()

@@ -95,7 +95,7 @@ def beginning_lost(folder, seed):
             if limit < before:
                 lib.expect(run["outcome"] == "oom" and run["oom_event"] is None, path, limit, run["settings"], run["outcome"])
     own, least = free["as_recorded"]["smallest_limit_bytes"], min(n for s, n in needs.items() if "garbage" not in s)
-    if own > least + 2 * MIB:  # what was there before is placed afresh: one MiB is not a margin
+    if own > least + 2 * MIB:  # what was there before is placed anew: one MiB is not a margin
         told = lib.result("whatif", path, "--limit", least + MIB)
         lib.expect(not told["recommended"] and "below the limit" in (told["withheld"] or ""), path, least, told["withheld"])
     text = lib.run("whatif", path, "--limit", before // 2).stdout

@@ -2,7 +2,7 @@
 """readme.py PROGRAM [FILE]: print README.md (or FILE) with the output of its `$ plimsoll` as the program prints it now.
 
 What it shows is run where `samples` and `tests` are, behind what its `$ tar` unpack; pages of docs/tasks show all that they
-run, and may end a line with `| head -N` or `| tail -N`.
+run, and may end a line with `| head -N`, `| tail -N` or both.
 """
 import os
 import re
@@ -20,12 +20,12 @@ for folder in ("samples", "tests"):
 
 
 def shown(match):
-    command, _, part = match[1].partition(" | ")
+    command, *parts = match[1].split(" | ")
     run = subprocess.run([program, *shlex.split(command)], cwd=where.name, env=env, capture_output=True, text=True)
     if run.returncode > 1:  # 1 is an answer: it does not fit, it is not safe
         sys.exit(f"plimsoll {command}: exit {run.returncode}: {run.stderr}")
     lines = run.stdout.strip("\n").split("\n")
-    if part:
+    for part in parts:
         end, count = re.fullmatch(r"(head|tail) -(\d+)", part).groups()
         lines = lines[:int(count)] if end == "head" else lines[-int(count):]
     lines = "\n".join(lines).strip("\n").split("\n")

@@ -40,11 +40,11 @@ def fail_over(text: str, what: str) -> FailOver:
     if re.fullmatch(r"0+", text.strip()):
         return FailOver(text, 0, 0)
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text.strip()):  # per cent, MiB or bytes?
-        raise ArgumentError(f"{what} takes a part or a size with its unit: is '{text.strip()}%' meant?")
+        raise ArgumentError(f"{what} takes a percentage, or a size with its unit: did you mean '{text.strip()}%'?")
     try:
         return FailOver(text, 0, bytes_of(text, what))
     except ArgumentError:
-        raise ArgumentError(f"{what} takes a part, 2%, or a size with its unit, 500MiB, not '{text}'") from None
+        raise ArgumentError(f"{what} takes a percentage (2%) or a size with its unit (500MiB), not '{text}'") from None
 
 
 @dataclass

@@ -216,7 +216,7 @@ class Marker(unittest.TestCase):
         with open(path) as f:
             self.assertEqual(len(json.load(f)["peaks"]), 3, "what was not run stays")
         done = self.pytest("", baseline, "--gpu-memory-fail-over=5")
-        self.assertIn("takes a part or a size with its unit: is '5%' meant?", done.stderr)
+        self.assertIn("takes a percentage, or a size with its unit: did you mean '5%'?", done.stderr)
         self.assertIn("need --gpu-memory-baseline=FILE", self.pytest("", "--gpu-memory-update").stderr)
         for content in ("", "[]", "{}", '{"schema": "plimsoll-baseline/1", "peaks": {"a": 3}}', "[" * 100000, "\0\xff",
                         '{"schema": "plimsoll-baseline/1", "fail_over": "2", "peaks": {}}'):

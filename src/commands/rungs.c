@@ -92,19 +92,19 @@ void rungs_put(struct text *t, const struct plim_plan_rung *ladder, size_t n, ui
 	}
 	if (alone) {
 		text_puts(t, "  ");
-		text_wrap(t, 2, 2, "alone: enough by itself, another way than the rest.");
+		text_wrap(t, 2, 2, "alone: enough by itself, instead of the rest.");
 	}
 	if (changes) {
 		text_puts(t, "  ");
-		text_wrap(t, 2, 2, "or: another model comes out; one of these next to the rest.");
+		text_wrap(t, 2, 2, "or: trains another model; use one of these with the rest.");
 	}
 	if (!fits && all) {
 		text_puts(t, "  ");
 		text_wrap(t, 2, 2,
-			  perhaps ? "None of this is sure to be enough: what is sure is a smaller "
-				    "model, more GPUs, or a larger one."
-				  : "None of this is enough: a smaller model, more GPUs, or a "
-				    "larger one.");
+			  perhaps ? "None of these is certain to be enough: use a smaller model, "
+				    "more GPUs, or a larger GPU."
+				  : "None of these is enough: use a smaller model, more GPUs, or a "
+				    "larger GPU.");
 	}
 }
 

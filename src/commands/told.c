@@ -209,7 +209,7 @@ static void tell_headline(struct telling *x, const struct plim_report_oom *oom)
 static void tell_limit(struct telling *x, const struct plim_report_oom *oom)
 {
 	static const char *const words[] = {
-		[PLIM_BOUND_UNKNOWN] = "not known: the GPU, or someone else on it",
+		[PLIM_BOUND_UNKNOWN] = "not known: the GPU, or another process on it",
 		[PLIM_BOUND_DEVICE] = "the GPU was full",
 		[PLIM_BOUND_LIMIT] = "a limit of this process, not the GPU",
 		[PLIM_BOUND_OTHER_PROCESS] = "other processes on the GPU",
@@ -283,7 +283,7 @@ static void tell_since(struct telling *x, const struct plim_finding *f,
 		 NULL);
 }
 
-/* "RTX 4090 at step 190 to 231; H100 80GB at step 702 to 851, if it goes on so" */
+/* "RTX 4090 at step 190 to 231; H100 80GB at step 702 to 851, if this continues" */
 static void tell_full(struct telling *x)
 {
 	const struct plim_report_device *d = x->d;
@@ -309,7 +309,7 @@ static void tell_full(struct telling *x)
 			text_printf(&words, " more %s%s", f->period,
 				    !strcmp(f->period, "forward pass") ? "es" : "s");
 	}
-	text_puts(&words, ", if it goes on so");
+	text_puts(&words, ", if this continues");
 	add_told(x, "full", words_take(x, &words), NULL);
 }
 
@@ -429,8 +429,9 @@ static void tell_fine(struct telling *x)
 	x->out->kind = d->events ? "fine" : "no_events";
 	if (!d->events || x->planned) {
 		x->out->headline =
-			x->planned ? "No failure in this plan."
-				   : "No events were recorded: this is what was there at the end.";
+			x->planned
+				? "No failure in this plan."
+				: "No events were recorded: only the memory at the end is shown.";
 		return;
 	}
 	x->out->headline = peak_headline(x);
@@ -439,7 +440,7 @@ static void tell_fine(struct telling *x)
 		!x->has_frames
 			? "No failure. Leaks are not looked for: no stacks of events were recorded."
 		: d->step_count < TOLD_STEPS
-			? "No failure. Too few steps were recorded to tell a leak."
+			? "No failure. Too few steps were recorded to recognise a leak."
 		: !told_piles_up(d) ? "No failure. No leak."
 				    : "No failure.",
 		NULL);

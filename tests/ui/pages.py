@@ -124,7 +124,7 @@ def flat(events=0, size=MIB, reserved=20 * MIB):
     columns.add("allocs.block", [size])
     device = {"device": 0, "events": events, "allocations": 1, "streams": 1, "before": totals(None, None, None, None),
               "end": totals(size, size, size, reserved), "peak": None, "oom": [], "findings": [], "steps": None, "self_check": None,
-              "told": {"kind": "no_events", "headline": "No events were recorded: this is what was there at the end.", "lines": [], "remedies": [],
+              "told": {"kind": "no_events", "headline": "No events were recorded: only the memory at the end is shown.", "lines": [], "remedies": [],
                        "held": None, "kinds": None, "holders": [], "peak": "1.00 MiB allocated; 20.00 MiB reserved", "stop": None}}
     head = {"format": "page/2", "version": "0.0", "title": "flat.pickle", "recording": 0, "events": events,
             "report": {"source": {"path": None, "bytes": None, "complete": False, "notes": []}, "devices": [device]}, "settings": None,

@@ -178,7 +178,7 @@ static void test_refused(void **state)
 		{ "--max-memory=0.5KiB",
 		  "option '--max-memory' wants at least 1KiB, not '0.5KiB'" },
 		{ "--max-memory=24",
-		  "option '--max-memory' wants a size with its unit: is '24GiB' meant?" },
+		  "option '--max-memory' wants a size with its unit: did you mean '24GiB'?" },
 		{ "--group-by=colour",
 		  "option '--group-by' wants one of user-frame, stack, size; not 'colour'" },
 	};

@@ -456,7 +456,7 @@ def redacted_replay(data, scratch):
             print(json.dumps(planted(row)), file=f)
     for how in (), ("--json",):
         plain, hidden = (run("watch", "--replay", path, *how, *more).stdout for more in ((), ("--redact",)))
-        expect(SECRET in plain and SECRET not in hidden.lower() and "redacted; kept are" in " ".join(hidden.split()), "replay", how, hidden[:300])
+        expect(SECRET in plain and SECRET not in hidden.lower() and "redacted, except for" in " ".join(hidden.split()), "replay", how, hidden[:300])
         if how:
             plain, hidden = (json.loads(x)["jobs"][0] for x in (plain, hidden))
             expect(hidden["name"].startswith("job-"), hidden["name"])

@@ -163,7 +163,7 @@ def _check_takes(command: list[str], name: str) -> None:
         return
     from .script import asks
     if name not in asks(command):
-        raise ValueError(f"a script makes its {name} itself; where it takes it as an argument, write {{{name}}} for the number: plimsoll plan "
+        raise ValueError(f"a script makes its {name} itself; if that is an argument of the script, write {{{name}}} for the number: plimsoll plan "
                          f"--max-{name} -- python train.py --{name} {{{name}}}")
 
 

@@ -1,4 +1,4 @@
-"""A trace as a file: JSON (schema trace/1), columns of whole numbers, gzip.  docs/trace.md draws it."""
+"""A trace as a file: JSON (schema trace/1), columns of whole numbers, gzip.  docs/architecture.md draws it."""
 from __future__ import annotations
 
 import gzip

@@ -23,9 +23,9 @@ enum plim_status ckpt_hide(struct plim_ckpt *c, struct intern *words, struct pli
 
 /* The note below a text. */
 void ckpt_tell_kept(struct text *t);
-#define CKPT_KEPT                                                                               \
-	"redacted; kept are sizes, shapes, dtypes, numbers, and words that public checkpoints " \
-	"have"
+#define CKPT_KEPT                                                                              \
+	"redacted, except for sizes, shapes, dtypes, numbers, and words that occur in public " \
+	"checkpoints"
 
 /* By enum plim_ckpt_verdict, for people. */
 extern const char *const ckpt_verdict_names[];

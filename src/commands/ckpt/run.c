@@ -265,7 +265,7 @@ static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 			r->resume_missing[n++] = say_ckpt(
 				r, &st, err,
 				"optimizer state of %llu of the %llu parameters in its groups "
-				"(all right for those that were never trained)",
+				"(normal for parameters that were never trained)",
 				(unsigned long long)o->lacking, (unsigned long long)o->grouped);
 	}
 	r->resume_missing_count = n;

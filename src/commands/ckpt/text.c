@@ -129,8 +129,9 @@ static void remedy(struct text *t, const struct plim_ckpt *c)
 		return;
 	text_size(size, c->whole_bytes);
 	LABELLED(t, "whole", "%s%s", size,
-		 c->whole_bytes ? " in records: 'plimsoll ckpt repair' writes their tensors anew"
-				: ": nothing to repair, take another copy");
+		 c->whole_bytes
+			 ? " in records: 'plimsoll ckpt repair' writes their tensors to a new file"
+			 : ": nothing to repair, take another copy");
 }
 
 static size_t count_ckpt(const struct plim_ckpt *c, const char *trust)
@@ -172,11 +173,11 @@ static void listed_code(struct text *t, const struct plim_ckpt *c)
 		LABELLED(t, "code", "LISTED with %zu name%s that you allow", allowed,
 			 text_s(allowed));
 	else if (count_ckpt(c, "torchscript"))
-		LABELLED(t, "code", "LISTED: classes of TorchScript, whose own code was looked at");
+		LABELLED(t, "code", "LISTED: classes of TorchScript, whose code was checked");
 	else if (others && strcmp(c->kind, "distributed") != 0) /* which torch.load does not read */
 		LABELLED(t, "code",
 			 "LISTED: names of %s, of which none runs code on load; "
-			 "torch.load(weights_only=True) wants them allowed first",
+			 "torch.load(weights_only=True) refuses them until they are allowed",
 			 text_get(&list));
 	else if (others)
 		LABELLED(t, "code", "LISTED: only names that hold data");
@@ -209,7 +210,7 @@ static void list_allow(struct text *t, const struct plim_ckpt *c)
 	size_t shown = 0;
 
 	LABELLED(t, "allow",
-		 "where you trust what these do, put the lines into a file for --allow-file, or "
+		 "if you trust these, put the lines into a file for --allow-file, or "
 		 "pass each with --allow:");
 	for (size_t i = 0; i < c->global_count && shown < GLOBALS_SHOWN; i++) {
 		const struct plim_ckpt_global *g = &c->globals[i];
@@ -242,10 +243,11 @@ static void code(struct text *t, const struct plim_ckpt *c)
 		list_names(t, c, "dangerous");
 	}
 	if (unknown) {
-		LABELLED(t, dangerous ? "" : "code",
-			 "UNKNOWN: %zu name%s on no list; torch.load(weights_only=True), the "
-			 "default since 2.6, refuses them, others import and call them",
-			 unknown, text_s(unknown));
+		LABELLED(
+			t, dangerous ? "" : "code",
+			"UNKNOWN: %zu name%s on no list; torch.load(weights_only=True), the "
+			"default since 2.6, refuses such names; other loaders import and call them",
+			unknown, text_s(unknown));
 		list_names(t, c, "unknown");
 		list_allow(t, c);
 	}
@@ -329,9 +331,9 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 	text_size(a, c->shared_bytes);
 	text_size(b, c->waste_bytes);
 	if (c->shared_bytes)
-		LABELLED(t, "shared", "%s of tensors are views of others' bytes", a);
+		LABELLED(t, "shared", "%s of tensors share the bytes of others", a);
 	if (c->waste_bytes)
-		LABELLED(t, "unused", "%s were saved that no tensor reaches", b);
+		LABELLED(t, "unused", "%s were saved but belong to no tensor", b);
 }
 
 static void tree(struct text *t, const struct plim_ckpt *c)

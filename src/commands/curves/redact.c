@@ -50,6 +50,6 @@ enum plim_status curves_hide_series(struct plim_curves_hidden *h, struct series_
 void curves_tell_kept(const struct plim_curves_hidden *h, struct lines *notes)
 {
 	if (h->given.flags & PLIM_CURVES_REDACT)
-		lines_add(notes, "redacted; kept are steps, values, numbers, and words that "
-				 "everybody's logs have (loss, eval, grad_norm)");
+		lines_add(notes, "redacted, except for steps, values, numbers, and common words of "
+				 "logs (loss, eval, grad_norm)");
 }

@@ -97,8 +97,8 @@ static enum plim_status conclude(struct plim_curves *c, struct plim_err *err)
 		st = shorten_names(c, err);
 	if (h->set.left_out)
 		lines_add(&notes,
-			  "%llu TensorBoard file%s of runs whose trainer_state.json was read: the "
-			  "same values; name one to read it instead",
+			  "%llu TensorBoard file%s not read: the run's trainer_state.json has the "
+			  "same values; name a file to read it instead",
 			  (unsigned long long)h->set.left_out, text_s(h->set.left_out));
 	st = st ? st : note_failures(h, &notes, err);
 	curves_tell_kept(h, &notes);

@@ -294,7 +294,7 @@ static const char *verdict_of(struct filling *f)
 			    : o->findings[0].title;
 	if (f->r->monitor.train == SERIES_NONE && f->r->monitor.val == SERIES_NONE)
 		return arena_text(a, f->err,
-				  "no loss is known among %zu series: say which with "
+				  "none of the %zu series is known to be a loss: name it with "
 				  "--map NAME=train_loss",
 				  o->series_count);
 	if (f->r->points < 8)

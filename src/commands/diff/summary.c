@@ -59,9 +59,12 @@ static void tell_deaths(struct telling *t)
 	int a = diff_is_death(t->out->a_bound_why), b = diff_is_death(t->out->b_bound_why);
 
 	if (a && b)
-		say(t, "Both ran out of memory: their peaks are only what each could get.");
+		say(t,
+		    "Both ran out of memory: each peak is only the memory that the run could get.");
 	else if (a || b)
-		say(t, "%s ran out of memory, %s did not: %s's peak is only what it could get.",
+		say(t,
+		    "%s ran out of memory, %s did not: %s's peak is only the memory that it could "
+		    "get.",
 		    a ? "A" : "B", a ? "B" : "A", a ? "A" : "B");
 }
 
@@ -247,8 +250,8 @@ static void tell_unrelated(struct telling *t)
 
 	if (t->out->unrelated && (plan[COMPARED_A] || plan[COMPARED_B]))
 		say(t,
-		    "%s a plan, which has modules where a recording has lines of Python: what is "
-		    "compared is how many tensors of each size and kind there are.",
+		    "%s a plan, which has modules where a recording has lines of Python: only the "
+		    "numbers of tensors of each size and kind are compared.",
 		    plan[COMPARED_A] && plan[COMPARED_B] ? "Both are"
 		    : plan[COMPARED_A]                   ? "A is"
 							 : "B is");
@@ -266,7 +269,7 @@ static void tell_no_stacks(struct telling *t)
 	int a = t->d->hidden->recording[COMPARED_A]->snapshot->has_frames;
 	int b = t->d->hidden->recording[COMPARED_B]->snapshot->has_frames;
 
-	say(t, "%s no stacks: whose memory it is cannot be compared, only sizes of allocations.",
+	say(t, "%s no stacks: owners cannot be compared, only sizes of allocations.",
 	    a   ? "B's recording has"
 	    : b ? "A's recording has"
 		: "The recordings have");

@@ -234,8 +234,8 @@ static void details(struct text *t, const struct plim_diff_row *row)
 	static const char *const how[] = {
 		[PLIM_DIFF_LINES] = "; matched by its functions, the lines differ",
 		[PLIM_DIFF_FUNCTION] = "; matched by the function's name, counts and sizes",
-		[PLIM_DIFF_ONLY_A] = "; nowhere in B's recording",
-		[PLIM_DIFF_ONLY_B] = "; nowhere in A's recording",
+		[PLIM_DIFF_ONLY_A] = "; not in B's recording",
+		[PLIM_DIFF_ONLY_B] = "; not in A's recording",
 	};
 	const char *said = row->match < sizeof(how) / sizeof(*how) ? how[row->match] : NULL;
 	struct text words;

@@ -130,7 +130,7 @@ static void evidence(struct text *t, const struct plim_here_bound *b)
 	text_puts(&line, "limit ");
 	text_bytes(&line, b->limit_bytes);
 	if (b->used_bytes == PLIM_UNKNOWN) {
-		text_puts(&line, "; what is used of it is not known");
+		text_puts(&line, "; its use is not known");
 	} else {
 		text_puts(&line, b->at_most ? ", used at least " : ", used ");
 		text_bytes(&line, b->used_bytes);
@@ -595,7 +595,7 @@ enum plim_status plim_here_text(const struct plim_here *h, const struct plim_tex
 	text_init(&t, &h->hidden->mem, &s);
 	verdicts(&t, h);
 	if (h->bound_count) {
-		out_title(&t, "What bounds it, the nearest first");
+		out_title(&t, "Limits, the nearest first");
 		TABLE(&t, bound_columns, h->bounds, h->bound_count);
 	}
 	kills(&t, h);

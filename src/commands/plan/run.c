@@ -83,8 +83,7 @@ static enum plim_status check_positions(const struct model *m, const struct plan
 		return PLIM_OK;
 	return err_set(err, PLIM_E_ARG,
 		       "a sequence of %llu tokens is longer than the %llu positions of this model: "
-		       "it would "
-		       "die of an index error",
+		       "the run would end with an index error",
 		       (unsigned long long)r->sequence, (unsigned long long)n->positions);
 }
 
@@ -137,8 +136,7 @@ static enum plim_status tell_tool(struct plim_plan *p, const char *path, enum pl
 	const char *tool = st == PLIM_E_FORMAT ? plan_tool_of(&p->hidden->mem, path) : NULL;
 
 	return tool ? err_set(err, PLIM_E_FORMAT,
-			      "'%.200s' says how a run is configured (%s), and no model: give it "
-			      "with "
+			      "'%.200s' configures a run (%s) and has no model: give it with "
 			      "--from, next to a config.json",
 			      path, tool)
 		    : st;
@@ -161,15 +159,15 @@ static enum plim_status load_model(struct plim_plan *p, const char *path,
 	struct model *m = &p->hidden->model;
 
 	if (path && (o->parameters || is_by_numbers(&n)))
+		return err_set(err, PLIM_E_ARG,
+			       "'%.200s' has the model's sizes: options for sizes are for a model "
+			       "without a file; to change a size, edit a copy of config.json",
+			       p->hidden->redacts ? "the file" : path);
+	if (!path && !o->parameters && !o->layers && !o->extra_tensor_count)
 		return err_set(
 			err, PLIM_E_ARG,
-			"'%.200s' says its own sizes: sizes as options make a model where "
-			"there is no file; to change one, change it in a copy of config.json",
-			p->hidden->redacts ? "the file" : path);
-	if (!path && !o->parameters && !o->layers && !o->extra_tensor_count)
-		return err_set(err, PLIM_E_ARG,
-			       "which model: a config.json, a safetensors file, --params 8B, or "
-			       "--layers, --hidden and --heads");
+			"no model is given: a config.json, a safetensors file, --params 8B, or "
+			"--layers, --hidden and --heads");
 	if (!path && o->parameters && !o->layers)
 		return model_by_count(m, o->parameters, o->vocab, err);
 	if (!path)
@@ -387,11 +385,11 @@ static enum plim_status refuse_changes(const struct plim_plan_options *o, struct
 {
 	if (o->calibrate_count)
 		return err_set(err, PLIM_E_UNSUPPORTED,
-			       "a trace is not calibrated with recordings");
+			       "a trace cannot be calibrated with recordings");
 	if (o->from_count)
 		return err_set(err, PLIM_E_UNSUPPORTED,
-			       "a trace is of one recipe, which --from does not change: give it "
-			       "with the model, or trace the run as it is configured");
+			       "--from cannot change the recipe of a trace: give it with the "
+			       "model, or trace the run as it is configured");
 	return PLIM_OK;
 }
 
@@ -404,11 +402,10 @@ static enum plim_status climb_traced(struct plim_plan *p, const struct plim_plan
 	if (!st)
 		st = plan_assume(
 			p,
-			o->trace ? "changes are those that a trace can be asked for, each traced "
-				   "by itself"
-				 : "of changes only settings of the allocator are shown: others "
-				   "are traced "
-				   "by plan --trace, not of a trace that is kept or of a script",
+			o->trace ? "only changes that can be traced are listed; each was traced "
+				   "separately"
+				 : "only allocator settings are listed as changes: plan --trace "
+				   "traces others, but not for a kept trace or a script",
 			err);
 	p->assumptions = p->hidden->assumptions.at;
 	p->assumption_count = p->hidden->assumptions.n;

@@ -224,8 +224,8 @@ static void plan_largest(struct text *t, const struct plim_plan *p, const char *
 	text_puts(t, "  ");
 	if (sure == PLIM_UNKNOWN)
 		text_wrap(t, 2, 2,
-			  "largest %s that fits: not known; on the line through those that were "
-			  "traced, %s to %s",
+			  "largest %s that fits: not known; estimated from the traced sizes, %s to "
+			  "%s",
 			  what, text_number(a, range.low), text_number(b, range.high));
 	else if (!range.high) {
 		text_wrap(t, 2, 2, "no %s fits", what);
@@ -267,7 +267,7 @@ static void doubts(struct text *t, const struct plim_plan *p)
 	text_puts(t, p->hidden->floor_bytes ? "Does not fit: " : "No verdict: ");
 	text_plain(t);
 	if (p->hidden->floor_bytes) {
-		text_wrap(t, 14, 2, "%s alone are at least %s, and it may have %s",
+		text_wrap(t, 14, 2, "%s alone are at least %s, but only %s is available",
 			  strcmp(p->dies_at, "load")
 				  ? "weights, gradients and the optimizer's states"
 				  : "its weights",
@@ -283,11 +283,11 @@ static void doubts(struct text *t, const struct plim_plan *p)
 		return;
 	text_puts(t, "  ");
 	if (p->hidden->bounded)
-		text_wrap(t, 2, 2, "what is counted needs %s (%s) of %s; the rest is unknown",
+		text_wrap(t, 2, 2, "the counted part needs %s (%s) of %s; the rest is unknown",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
 			  limit_text(b, p));
 	else
-		text_wrap(t, 2, 2, "what is counted needs %s (%s); the rest is unknown",
+		text_wrap(t, 2, 2, "the counted part needs %s (%s); the rest is unknown",
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes));
 	if (p->model.doubt_count > p->hidden->partly_read && !p->hidden->traced.unsure.n) {
 		text_puts(t, "  ");
@@ -328,11 +328,12 @@ static void plan_verdict(struct text *t, const struct plim_plan *p)
 			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
 			  limit_text(b, p));
 	else
-		text_wrap(t, 14, 2,
-			  "it needs %s (%s), and may have %s. It dies in %s, asking for %s",
-			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
-			  limit_text(b, p), plan_phase_words(words, p->dies_at),
-			  text_size((char[32]){ 0 }, p->dies_request_bytes));
+		text_wrap(
+			t, 14, 2,
+			"it needs %s (%s), but only %s is available. It dies in %s, asking for %s",
+			text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
+			limit_text(b, p), plan_phase_words(words, p->dies_at),
+			text_size((char[32]){ 0 }, p->dies_request_bytes));
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "with memory to spare: %s allocated, %s reserved",
 		  text_size(a, p->peak.allocated_bytes), text_size(b, p->peak.reserved_bytes));
@@ -709,8 +710,8 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	if (p->hidden->redacts) {
 		text_puts(&t, "\n");
 		text_wrap(&t, 0, 2,
-			  "Redacted; kept are sizes, the model's family if it is a public one, and "
-			  "the options as they were given.");
+			  "Redacted, except for sizes, the model's family if it is a public one, "
+			  "and the options as they were given.");
 	}
 	return out_text(&t, write, ctx, err);
 }

@@ -91,7 +91,7 @@ static void look_at_memory(struct raising *r, const struct plim_watch_job *j,
 	if (s->host.limit_bytes != PLIM_UNKNOWN && s->host.limit_used_bytes != PLIM_UNKNOWN &&
 	    (double)s->host.limit_used_bytes >= (1 - TIGHT) * (double)s->host.limit_bytes)
 		raise_it(r, PLIM_WATCH_OOM_SOON, j->pid, j->last_time,
-			 "of the memory limit of its cgroup %.0f %% are used",
+			 "%.0f %% of its cgroup's memory limit is used",
 			 100 * (double)s->host.limit_used_bytes / (double)s->host.limit_bytes);
 	if (s->host.available_bytes != PLIM_UNKNOWN && s->host.total_bytes != PLIM_UNKNOWN &&
 	    (double)s->host.available_bytes <= TIGHT * (double)s->host.total_bytes)
@@ -102,7 +102,7 @@ static void look_at_memory(struct raising *r, const struct plim_watch_job *j,
 	    s->host.shm_used_bytes != PLIM_UNKNOWN &&
 	    (double)s->host.shm_used_bytes >= (1 - TIGHT) * (double)s->host.shm_total_bytes)
 		raise_it(r, PLIM_WATCH_TIGHT_SHM, j->pid, j->last_time,
-			 "/dev/shm is %.0f %% full: a worker that wants more dies of a bus error",
+			 "/dev/shm is %.0f %% full: a worker that needs more dies of a bus error",
 			 100 * (double)s->host.shm_used_bytes / (double)s->host.shm_total_bytes);
 }
 
@@ -159,8 +159,8 @@ static void look_at_cards(struct raising *r, const struct plim_watch *w)
 				 n, c->slowed);
 		if (c->xid != PLIM_UNKNOWN)
 			raise_it(r, PLIM_WATCH_XID, key, r->h->time,
-				 "the driver told Xid %llu of GPU %llu", (unsigned long long)c->xid,
-				 n);
+				 "the driver reported Xid %llu on GPU %llu",
+				 (unsigned long long)c->xid, n);
 	}
 	if (w->driver_silent_seconds >= 10)
 		raise_it(r, PLIM_WATCH_DRIVER_SILENT, PLIM_UNKNOWN, r->h->time,

@@ -212,9 +212,8 @@ static const struct rank *late_rank(const struct ranks *r, struct lines *why)
 	}
 	if (busy.told && busy.next >= 80 && busy.next - busy.value >= 15) {
 		lines_add(why,
-			  "its GPU has work %.0f %% of the time, the others' %.0f %% and more: who "
-			  "waits "
-			  "in a collective looks busy",
+			  "its GPU has work %.0f %% of the time, the others' %.0f %% and more: a "
+			  "rank that waits in a collective looks busy",
 			  busy.value, busy.next);
 		return &r->at[busy.who];
 	}

@@ -46,7 +46,7 @@ static const struct {
 	{ "gpu_busy_ratio", "Share of the time with any kernel at all.", card_busy },
 	{ "gpu_sm_active_ratio", "Share of the multiprocessors that work (GPM).", card_sm },
 	{ "gpu_power_watts", "Power drawn.", card_power },
-	{ "gpu_power_limit_watts", "Power that the GPU keeps below.", card_limit },
+	{ "gpu_power_limit_watts", "Power limit of the GPU.", card_limit },
 	{ "gpu_temperature_celsius", "Temperature of the chip.", card_heat },
 	{ "gpu_slowed", "1: clocks are down for heat or power.", card_slowed },
 	{ "gpu_lost", "1: the GPU has fallen off the bus.", card_lost },
@@ -250,7 +250,7 @@ static void put_forecasts(struct metrics *m, const struct plim_watch *w, size_t 
 	static const char *const edges[] = { "early", "late" };
 
 	put_family(m, "forecast_seconds", "gauge",
-		   "Until a memory is full, if it goes on as it does; none: none is foretold.");
+		   "Time until a memory is full at the present rate; none: not predicted.");
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < 2 * w->jobs[i].forecast_count; k++) {
 			const struct plim_watch_forecast *f = &w->jobs[i].forecasts[k / 2];
@@ -301,7 +301,7 @@ static enum plim_status put_all(const struct plim_watch *w, bool plain, plim_wri
 	put_forecasts(m, w, n);
 	put_alerts(m, w);
 	put_family(m, "driver_silent_seconds", "gauge",
-		   "How long the GPU's driver owes an answer.");
+		   "How long the GPU's driver has not answered.");
 	text_puts(&m->t, "plimsoll_driver_silent_seconds");
 	put_value(&m->t, isnan(w->driver_silent_seconds) ? 0 : w->driver_silent_seconds);
 	put_family(m, "watch_cpu_seconds", "counter", "Processor time that watching has taken.");

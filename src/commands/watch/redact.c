@@ -66,8 +66,7 @@ enum plim_status watch_redact_rest(struct plim_watch *w, struct plim_err *err)
 		w->cards[i].uuid = NULL;
 	for (size_t i = 0; i < w->note_count; i++)
 		lines_add(&notes, "%s", w->notes[i]);
-	lines_add(&notes,
-		  "redacted; kept are numbers (of processes, too), models of GPUs, functions of "
-		  "the kernel, and names of programs that everybody has");
+	lines_add(&notes, "redacted, except for numbers (of processes, too), models of GPUs, "
+			  "functions of the kernel, and names of common programs");
 	return lines_keep(&notes, &w->notes, &w->note_count);
 }

@@ -252,7 +252,7 @@ static void put_cards(struct text *t, const struct plim_watch *w, size_t most)
 		text_printf(t, "the GPU's driver has not answered for %.0f s",
 			    w->driver_silent_seconds);
 		text_plain(t);
-		text_puts(t, w->card_count ? "; below is what it said last\n" : "\n");
+		text_puts(t, w->card_count ? "; the numbers below are its last ones\n" : "\n");
 	}
 	if (w->card_count > most)
 		i = put_cards_shortly(t, w, silent, most);
@@ -450,7 +450,7 @@ static void put_help(struct text *t)
 {
 	text_puts(t, "\n  arrows, j k     choose a job\n"
 		     "  Enter, d        the job with its processes, and back\n"
-		     "  e               all that is said of it\n"
+		     "  e               all the evidence\n"
 		     "  s               sort: process, memory, use, state\n"
 		     "  r               ask the job for a recording (a job under plimsoll record)\n"
 		     "  T               end the job (SIGTERM), after a question\n"
@@ -460,7 +460,7 @@ static void put_help(struct text *t)
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2,
 		  "busy is the share of time with any kernel at all; SM is the share of the GPU's "
-		  "multiprocessors that work, which only Hopper and later tell.");
+		  "multiprocessors that work, which only Hopper and later report.");
 }
 
 /* ---- which job ---- */

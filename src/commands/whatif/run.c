@@ -300,7 +300,7 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 	if (!w->self_check.exact)
 		*why = arena_text(
 			arena, err,
-			"the model does not give this recording back: it differs from event %llu "
+			"the model does not reproduce this recording: it differs from event %llu "
 			"on, so "
 			"the runs show what PyTorch's rules would do, not what this job did",
 			(unsigned long long)w->self_check.diverged_at);
@@ -326,8 +326,8 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 		 w->death->needed_bytes > limit)
 		*why = arena_text(
 			arena, err,
-			"no allocator setting can help: with what the step had still to "
-			"allocate where the recording ends (%s) it needs %s, and the limit is "
+			"no allocator setting can help: with the memory that the step had still to "
+			"allocate when the recording ends (%s) it needs %s, and the limit is "
 			"%s; a run that survives the recorded part dies later",
 			text_size(a, w->death->still_to_come_bytes),
 			text_size(b, w->death->needed_bytes), text_size(c, limit));
@@ -335,7 +335,7 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 		*why = arena_text(
 			arena, err,
 			"no allocator setting can help: %s was live and %s asked for, %s in all, "
-			"and %s is what was certainly allowed",
+			"and at least %s was allowed",
 			text_size(a, d->requested_live_bytes), text_size(b, d->request_bytes),
 			text_size(c, d->requested_live_bytes + d->request_bytes),
 			text_size((char[32]){ 0 }, limit));
@@ -512,16 +512,14 @@ static void note_before(const struct plim_whatif *w, struct lines *l)
 	}
 	if (w->hidden->program->requests_before)
 		lines_add(l,
-			  "the recording lost its beginning: %u allocations were there before, and "
-			  "are placed afresh; what led to them is not known, so the run may have "
-			  "reserved and needed more",
+			  "the recording lost its beginning: %u allocations were made before it, "
+			  "and are placed anew; the requests before it are not known, so the run "
+			  "may have reserved and needed more",
 			  w->hidden->program->requests_before);
 	if (w->hidden->program->requests_before && plans)
-		lines_add(
-			l,
-			"plimsoll.allocator.use() begins afresh there too: what it has learned and "
-			"moved by then decides what a whole run reserves, and cannot be known from "
-			"this recording; record from the beginning");
+		lines_add(l, "the replay of plimsoll.allocator.use() begins there too, and has not "
+			     "learned from the requests before: the reserved memory of a whole run "
+			     "cannot be known from this recording; record from the beginning");
 	if (at_once)
 		lines_add(l,
 			  "\"does not fit\": the limit has no room for the allocations that were "
@@ -543,14 +541,12 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 			  "still to allocate in that step",
 			  text_size(size, w->death->still_to_come_bytes));
 	else if (w->death)
-		lines_add(&l,
-			  "the recording ends at its death: what a run that survives it would have "
-			  "allocated next is not known");
+		lines_add(&l, "the recording ends at its death: the later allocations of a run "
+			      "that survives it are not known");
 	if (refuses_workspaces(w))
-		lines_add(&l,
-			  "where a convolution's workspace is refused cuDNN takes another "
-			  "algorithm, slower and with less: such runs are marked with a question "
-			  "mark");
+		lines_add(&l, "if a convolution's workspace is refused, cuDNN takes a slower "
+			      "algorithm that needs less: such runs are marked with a question "
+			      "mark");
 	if (w->hidden->search.not_tried)
 		lines_add(&l, "%zu settings were not tried: the time for the search was over",
 			  w->hidden->search.not_tried);

@@ -40,7 +40,7 @@ static void compare_whatif(struct text *t, const struct plim_whatif *w,
 			  own_name(w), text_number(a, own->oom_event));
 	else if (run->smallest_limit_bytes != PLIM_UNKNOWN)
 		text_wrap(t, 2, 2,
-			  "with it the recording reserves %s, and could do with %s; %s %s, and %s",
+			  "with it the recording reserves %s, and needs at least %s; %s %s, and %s",
 			  text_size(a, run->reserved_peak_bytes),
 			  text_size(b, run->smallest_limit_bytes), own_name(w),
 			  text_size(c, own->reserved_peak_bytes),
@@ -74,7 +74,7 @@ static void leak(struct text *t, const struct plim_whatif *w)
 	text_plain(t);
 	if (whatif_leaks_to_death(w))
 		snprintf(fill, sizeof(fill),
-			 "; %s are full after %s to %s more %s%s, if it goes on so",
+			 "; %s are full after %s to %s more %s%s, if this continues",
 			 text_size(a, l->fill->limit_bytes),
 			 text_number(b, l->fill->repetitions.low),
 			 text_number(c, l->fill->repetitions.high), l->period, many);
@@ -118,7 +118,7 @@ static void costs(struct text *t, const struct plim_whatif *w)
 	const struct plim_whatif_run *run = recommended(w);
 
 	if (run)
-		out_list(t, "Known costs of what is advised", run->warnings, run->warning_count);
+		out_list(t, "Known costs of this advice", run->warnings, run->warning_count);
 }
 
 /* Which columns there are, and how wide names in the last one may be: settings are typed again, so none is cut. */
@@ -316,8 +316,8 @@ static void bound(struct text *t, const struct plim_whatif *w)
 	else if (!strcmp(b->basis, "given"))
 		text_printf(t, ", limit %s\n", text_size(x, b->limit_bytes));
 	else if (!strcmp(b->basis, "gpu"))
-		text_wrap(t, 17, 2, ", GPU %s: %s, after %s for what PyTorch does not allocate",
-			  b->gpu, text_size(x, b->limit_bytes), text_size(y, b->allowance_bytes));
+		text_wrap(t, 17, 2, ", GPU %s: %s, after %s for memory outside PyTorch", b->gpu,
+			  text_size(x, b->limit_bytes), text_size(y, b->allowance_bytes));
 	else if (recording_is_plan(w->hidden->recording->recording))
 		text_printf(t, ", limit %s, as in the plan\n", text_size(x, b->limit_bytes));
 	else
@@ -333,8 +333,9 @@ static void foot(struct text *t, const struct plim_whatif *w)
 
 	text_puts(t, "\n");
 	text_wrap(t, 0, 2,
-		  "Floor: %s is asked for at once%s, before rounding; an allocator that knew the "
-		  "future could do with %s",
+		  "Floor: the requests that are live together need %s%s, before rounding; a "
+		  "perfect allocator would "
+		  "need %s",
 		  text_size(a, w->floor.requested_peak_bytes),
 		  p->death == TRACE_NONE ? "" : " with the request that failed",
 		  text_size(b, w->floor.packed_peak_bytes));

@@ -288,8 +288,8 @@ enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_e
 		lines_add(notes, "the log does not say how much memory there was: give --gpu or "
 				 "--memory, and the run is planned for that");
 	if (elsewhere)
-		lines_add(notes, "a plan is of the GPU's memory, and has nothing to say of what is "
-				 "not");
+		lines_add(notes,
+			  "a plan covers only GPU memory, and this failure is of other memory");
 	if (left_out)
 		lines_add(notes,
 			  "deaths under more than %d different limits: the others were not "

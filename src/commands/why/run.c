@@ -383,8 +383,8 @@ static enum plim_status take_found(struct plim_why *w, const struct plim_why_rec
 			take_over(d, found[i].verdict);
 	}
 	if (!any)
-		lines_add(notes, "the recording does not show a death of which this log shows: the "
-				 "answer is from the text alone");
+		lines_add(notes, "the recording has no death that this log shows: the answer is "
+				 "from the text alone");
 	return PLIM_OK;
 }
 
@@ -474,8 +474,8 @@ static enum plim_status answer_why(struct plim_why *w, const struct plim_input *
 	if (!st)
 		st = why_plan(w, &notes, err);
 	if (redacts(w))
-		lines_add(&notes, "redacted; kept are sizes, times, numbers of lines, ranks and "
-				  "processes, what the engine is, and names in public packages");
+		lines_add(&notes, "redacted, except for sizes, times, numbers of lines, ranks and "
+				  "processes, the engine, and names in public packages");
 	return st ? st : lines_keep(&notes, &w->notes, &w->note_count);
 }
 

@@ -737,7 +737,7 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 		st = series_run_note(r, err, "steps begin anew and were counted on (%llu time%s)",
 				     (unsigned long long)r->counted_on, text_s(r->counted_on));
 	if (!st && r->rows_no_step && isnan(r->last_row_step))
-		st = series_run_note(r, err, "no step is logged: %s stand for it",
+		st = series_run_note(r, err, "no step is logged: %s are used instead",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");
 	if (!st && r->bad_records)
 		st = series_run_note(
@@ -754,7 +754,7 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 	if (!st && r->unpacked_bytes != PLIM_UNKNOWN)
 		st = series_run_note(r, err,
 				     "the compressed data is damaged or cut behind %llu bytes of "
-				     "the log: what is before was read",
+				     "the log: the part before was read",
 				     (unsigned long long)r->unpacked_bytes);
 	if (!st && r->time_jumps)
 		st = series_run_note(r, err, "time goes back %llu time%s by over a minute",

@@ -105,8 +105,7 @@ static void tell_finite(const struct series_monitor *m, const struct series_find
 	if (!isnan(f->end))
 		SHOW("it is finite again from step %s on", S(f->end));
 	if (s->role == PLIM_ROLE_METRIC || s->role == PLIM_ROLE_ERROR)
-		FIX("look at what it is computed from: a metric is NaN where it divides by a count "
-		    "of 0");
+		FIX("check how it is computed: a metric is NaN if it divides by a count of 0");
 	else
 		fix_nan(m, f, w);
 }
@@ -253,7 +252,7 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 		TITLE("'%.80s' is exactly 0 in %s of %s values", name, S(f->number[0]),
 		      S(f->number[1]));
 		SHOW("the first is at step %s; a loss of 0 has no gradient", S(f->step));
-		FIX("look at what is learned: the data may be known by heart, or all labels masked "
+		FIX("check the data: the model may have memorised it, or all labels may be masked "
 		    "(-100)");
 		FIX("log more digits if it was rounded, and see that it is the loss that is "
 		    "logged");
@@ -299,9 +298,8 @@ static void tell_plateau(const struct series_monitor *m, const struct series_fin
 		    "labels "
 		    "belong to inputs; try ten times the learning rate and a tenth");
 	else
-		FIX("lower the learning rate (or let it decay): what is left to gain is below its "
-		    "noise; or "
-		    "stop");
+		FIX("lower the learning rate (or let it decay): the remaining gain is below its "
+		    "noise; or stop");
 }
 
 static void tell_skips(const struct series_monitor *m, const struct series_finding *f,

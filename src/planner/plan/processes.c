@@ -206,7 +206,7 @@ static const struct {
 	  "weights are on the meta device until they are sharded (accelerate's "
 	  "fsdp_cpu_ram_efficient_loading, zero.Init); --load whole: all are on each GPU first" },
 	{ is_copied,
-	  "DDP's first buckets live through the second forward pass where the GPU is behind "
+	  "DDP's first buckets live through the second forward pass if the GPU is behind "
 	  "the program; the range has both" },
 	{ plan_is_fsdp1,
 	  "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },

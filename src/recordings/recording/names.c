@@ -102,10 +102,11 @@ const char *recording_kept(const struct recording_names *n, struct plim_err *err
 			n->arena, err,
 			"redacted: no name of a file or function is kept; sizes, times and "
 			"numbers of lines are");
-	return arena_text(n->arena, err,
-			  "redacted; kept are sizes, times, numbers of lines, and names in public "
-			  "packages: %s%s%s",
-			  some, models.n ? "; models: " : "", families);
+	return arena_text(
+		n->arena, err,
+		"redacted, except for sizes, times, numbers of lines, and names in public "
+		"packages: %s%s%s",
+		some, models.n ? "; models: " : "", families);
 }
 
 /*

@@ -186,7 +186,7 @@ static struct plan_retraced *found(struct plim_plan *p, const struct plan_recipe
 
 static enum plim_status not_offered(struct plim_err *err)
 {
-	return err_set(err, PLIM_E_UNSUPPORTED, "a trace does not do this");
+	return err_set(err, PLIM_E_UNSUPPORTED, "a trace does not support this");
 }
 
 /* Of the batch or the sequence, one is as it was: there may be a law for the other. */

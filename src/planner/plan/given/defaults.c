@@ -143,9 +143,9 @@ static const char *settle_weights(struct plim_plan *p, const struct plim_plan_op
 	if (r->lora_rank && !plan_is_fsdp1(r) && !plan_is_zero(r)) {
 		load_halves(r);
 		return r->precision == PLAN_FP16_LOADED
-			       ? "what is frozen stays in the file's own 16 bits, under fp16 "
+			       ? "frozen weights stay in the file's 16 bits, under fp16 "
 				 "autocast (--precision fp16-autocast: in fp32)"
-			       : "what is frozen stays in the file's own 16 bits, under bf16 "
+			       : "frozen weights stay in the file's 16 bits, under bf16 "
 				 "autocast (--precision bf16-autocast: in fp32)";
 	}
 	return "over fp32 weights (dtype=torch.float32); without a dtype Transformers 5 loads the "
@@ -169,9 +169,9 @@ static enum plim_status take_precision(struct plim_plan *p, const struct plim_pl
 		return tell_default(
 			p,
 			r->precision == PLAN_FP16_AUTOCAST
-				? "what is not quantized is trained on in fp32, under fp16 "
+				? "weights that are not quantized are trained in fp32, under fp16 "
 				  "autocast (prepare_model_for_kbit_training)"
-				: "what is not quantized is trained on in fp32, under bf16 "
+				: "weights that are not quantized are trained in fp32, under bf16 "
 				  "autocast (prepare_model_for_kbit_training)",
 			err);
 	words = settle_weights(p, o);

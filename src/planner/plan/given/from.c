@@ -670,7 +670,7 @@ static enum plim_status take_defaults(struct reading *r)
 			continue;
 		if (r->unwritten && is_given(r, d))
 			continue;
-		st = give_from(r, d->key, r->unwritten ? "its default" : "not said: its default",
+		st = give_from(r, d->key, r->unwritten ? "its default" : "not given: the default",
 			       d->option, d->value);
 		if (!st && r->rows.n)
 			r->rows.at[r->rows.n - 1].is_default = true;

@@ -94,7 +94,7 @@ static enum plim_status measure_calibration(struct calibration *c, size_t i, con
 		return err_set(
 			c->err, PLIM_E_ARG,
 			"in '%s' the step that takes most does not read %llu x %llu token ids, "
-			"but %llu in all: tell what was recorded (options.recorded "
+			"but %llu in all: say what was recorded (options.recorded "
 			"batch=2,seq=512)",
 			path, (unsigned long long)o->batch, (unsigned long long)o->sequence,
 			(unsigned long long)pair->recorded.input_bytes / 8);

@@ -115,8 +115,9 @@ static enum plim_status read_column(struct reading *r, uint64_t most, struct pla
 			return st;
 		if (t.kind != JSON_INTEGER || t.negative || t.big || t.magnitude > most ||
 		    n >= EVENTS_MOST)
-			return broken(r, small ? "a column holds what is not a small number"
-					       : "a column holds what is not a number of bytes");
+			return broken(
+				r, small ? "a column holds a value that is not a small number"
+					 : "a column holds a value that is not a number of bytes");
 		st = small ? vec_push(r->t->mem, small, (uint32_t)t.magnitude, r->err)
 			   : vec_push(r->t->mem, sizes, t.magnitude, r->err);
 	}
@@ -275,9 +276,9 @@ static enum plim_status check_columns(struct reading *r)
 	if (t->grown_batch ? t->grown.n != n || t->grown_batch == t->batch || !t->batch ||
 				     t->grown_batch > BATCH_MOST || t->batch > BATCH_MOST
 			   : t->grown.n)
-		return broken(r, "what it says of another batch does not go with its requests");
+		return broken(r, "its values for another batch do not match its requests");
 	if (!is_lengthened(t, n))
-		return broken(r, "what it says of other sequences does not go with its requests");
+		return broken(r, "its values for other sequences do not match its requests");
 	for (size_t i = 0; i < n; i++)
 		if (t->place.at[i] >= t->places.n || t->operator.at[i] >= t->operators.n ||
 						     t->category.at[i] >= TIMELINE_CATEGORIES)
@@ -585,13 +586,13 @@ static const struct likeness {
 	  "known" },
 	{ "compiled graph", 250, 300,
 	  "traced through AOTAutograd's graphs, which Inductor did not lower here, or compiled "
-	  "with options: what kernels of its own and graphs' pools take is not known" },
+	  "with options: the memory of its own kernels and of graphs' pools is not known" },
 	{ "inductor", 100, 100,
-	  "traced in Inductor's own code: what it tries out on the GPU while it compiles is not "
-	  "known" },
+	  "traced in Inductor's own code: memory of kernels that it tries out while it compiles is "
+	  "not known" },
 	{ "_cudnn_rnn", 50, 250, "traced: cuDNN's workspace of recurrent layers is not known" },
 	{ "mkldnn_rnn_layer", 50, 250,
-	  "traced: what cuDNN keeps of recurrent layers is not known; 8 % more was measured" },
+	  "traced: cuDNN's memory for recurrent layers is not known; 8 % more was measured" },
 	{ "convolution", 100, 100,
 	  "traced: cuDNN's workspaces of convolutions are from a law of their sizes, and how many "
 	  "partial sums it takes is not known" },
