@@ -508,11 +508,6 @@ const char *watch_lines_name(const struct watch_lines *l)
 	return l->name;
 }
 
-uint64_t watch_lines_pid(const struct watch_lines *l)
-{
-	return l->pid;
-}
-
 void watch_lines_close(struct watch_lines *l)
 {
 	if (!l)

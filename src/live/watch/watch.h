@@ -464,7 +464,6 @@ enum plim_status watch_lines_open(struct mem *m, const char *path, struct watch_
 enum plim_status watch_lines_next(struct watch_lines *l, struct watch_sample *s, bool *more,
 				  struct plim_err *err);
 const char *watch_lines_name(const struct watch_lines *l); /* "": not known */
-uint64_t watch_lines_pid(const struct watch_lines *l);
 void watch_lines_close(struct watch_lines *l);
 
 /* A sample as a line, as watch_lines_next reads it; resident memory in pages of so many bytes. */

@@ -47,16 +47,6 @@ void cycle_lane_release(struct cycle_lane *l)
 	l->last_seen = NULL;
 }
 
-uint32_t cycle_area(const struct cycle_lane *l)
-{
-	uint32_t area = 0;
-
-	for (uint32_t i = 0; i < l->cycle_count; i++)
-		if (l->cycles[i].area_units > area)
-			area = l->cycles[i].area_units;
-	return area;
-}
-
 /* ---- where we are ---- */
 
 static uint32_t mix(uint32_t hash, uint32_t units)

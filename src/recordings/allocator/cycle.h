@@ -95,9 +95,6 @@ void cycle_conflict(struct cycle_lane *l);
 /* Give up what is known, and begin again. */
 void cycle_forget(struct cycle_lane *l);
 
-/* Largest area of the cycles, in units. */
-uint32_t cycle_area(const struct cycle_lane *l);
-
 /* Give a cycle to a lane, which takes `at` over (n entries, of mem_new); offsets as they are. */
 enum plim_status cycle_add(struct cycle_lane *l, struct cycle_entry *at, uint32_t n,
 			   uint32_t peak_units, struct plim_err *err);

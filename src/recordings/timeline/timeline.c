@@ -2,13 +2,6 @@
 
 #include <string.h>
 
-const char *const timeline_measure_names[TIMELINE_MEASURES] = {
-	[TIMELINE_REQUESTED] = "requested",
-	[TIMELINE_ALLOCATED] = "allocated",
-	[TIMELINE_ACTIVE] = "active",
-	[TIMELINE_RESERVED] = "reserved",
-};
-
 /*
  * What one event does to the totals.  Differences wrap: adding 2^64 - n takes n away.  Allocs and
  * frees come in no order that a processor could guess, so they are distinguished by masks.

@@ -17,7 +17,6 @@ enum timeline_measure {
 	TIMELINE_RESERVED,
 	TIMELINE_MEASURES
 };
-extern const char *const timeline_measure_names[TIMELINE_MEASURES];
 
 #define TIMELINE_BEFORE UINT32_MAX /* as an event: the state before the first one */
 

@@ -53,13 +53,6 @@ uint64_t build_divided(const struct builder *b, const struct model_tensor *x)
 	return shared ? (x->count + b->tp - 1) / b->tp : x->count;
 }
 
-struct value build_layer_in(struct builder *b, struct value x)
-{
-	if (b->rows_shared)
-		tape_set(&b->t, &x, op_exchange(&b->t, x, OP_SPREAD_OUT, b->tp));
-	return x;
-}
-
 /* By columns: the gradient of what comes in is a sum over the processes. */
 static struct value by_columns(struct builder *b, struct value x, struct value weight,
 			       struct value bias, uint64_t features)

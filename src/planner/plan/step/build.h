@@ -239,7 +239,6 @@ void build_touch_units(struct builder *b);
  */
 enum plim_status build_tensor_parallel(struct builder *b);
 uint64_t build_divided(const struct builder *b, const struct model_tensor *x);
-struct value build_layer_in(struct builder *b, struct value x);
 struct value build_split_linear(struct builder *b, const struct model_module *module,
 				struct value x, struct value weight, struct value bias,
 				uint64_t features);
