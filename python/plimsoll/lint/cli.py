@@ -15,6 +15,7 @@ from . import __version__, baseline, config, fixes, join, output, redact
 from .catalogue import BY_ID, RETIRED
 from .engine import Result, Settings, lint_data
 from .finding import SEVERITIES
+from .program import followed
 from .source import LARGEST_BYTES, LARGEST_NOTEBOOK
 
 CONFIDENCES = {"high": 0.9, "medium": 0.7, "low": 0.5}
@@ -141,9 +142,10 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
 
     The results hold the parsed source of files with findings; with `every`, of all files."""
     report, results = output.Report(), []
+    files = followed([p for p in paths if os.path.isdir(p)])
 
     def one(name: str, data: bytes, named: bool = False) -> None:
-        result = lint_data(name, data, settings, named=named)
+        result = lint_data(name, data, settings, named=named, files=files)
         report.add(result)
         if result.source is not None and (result.findings or every):
             results.append(result)
@@ -156,10 +158,10 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
         if not path.exists():
             report.errors.append((given, 0, "no such file or folder"))
             continue
-        files = list(files_of(path, exclude)) if path.is_dir() else [path]
-        if not files:
+        listed = list(files_of(path, exclude)) if path.is_dir() else [path]
+        if not listed:
             say(f"no Python file in '{given}'")
-        for file in files:
+        for file in listed:
             try:
                 if not file.is_file():  # a pipe, a socket, a link to nothing
                     if file is path:
