@@ -228,6 +228,18 @@ class Follows(unittest.TestCase):
         evidence = [f.evidence for f in lint(text, SHIPPED, str(Path(self.top, "train.py"))).findings if f.id == "PLM101"]
         self.assertIn("line 8 of meters.py: Meter.update() keeps it in self.sum", evidence[0])
 
+    def test_a_file_learns_how_others_call_it(self) -> None:
+        """A module that another file gives makes a parameter, or a member, a module, whatever it is called; and callers without gradients are heard."""
+        Path(self.top, "uses.py").write_text("import torch\n\n\ndef run(thing, data):\n    kept = []\n    for x in data:\n        kept.append(thing(x))\n    print(len(kept))\n\n\n"
+                                             "class Tester:\n    def __init__(self, thing):\n        self.thing = thing\n    def go(self, data):\n        for x in data:\n            print(self.thing(x))\n")
+        for calls, wanted in (("uses.run(net, [1])", {("PLM103", 7), ("PLM110", 7)}), ("uses.Tester(net).go([1])", {("PLM110", 16)}),
+                              ("with torch.no_grad():\n    uses.run(net, [1])", set()), ("uses.run(str, [1])", set())):
+            Path(self.top, "main.py").write_text(f"import torch\nimport uses\nfrom pkg.net import Net\nnet = Net()\n{calls}\n")
+            for files in (("main.py", "uses.py"), ("uses.py", "main.py")):
+                with self.subTest(calls, files=files):
+                    done = command("--no-config", "--json", *files, cwd=self.top)
+                    self.assertEqual({(f["id"], f["place"]["line"]) for f in json.loads(done.stdout)["findings"]}, wanted)
+
     def test_the_command_follows(self) -> None:
         Path(self.top, "train.py").write_text(HEAD % "meter.update(out.mean())")
         os.remove(Path(self.top, "broken.py"))

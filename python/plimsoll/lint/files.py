@@ -12,6 +12,7 @@ from .source import Source, Unreadable, decode, parse
 if TYPE_CHECKING:
     from .program import Program
     from .symbols import Class, Function
+    from .values import Value
 
 LARGEST = 1 << 20  #: bytes of a file that is followed; what is larger is generated
 KEPT = 128  #: files whose trees are held at a time
@@ -32,6 +33,8 @@ class Files:
         self.open: OrderedDict[str, Program | None] = OrderedDict()
         self.bases: dict[str, list[str]] = {}
         self.found: dict[tuple[str, str], str] = {}
+        self.told: dict[tuple[str, str], list[tuple[dict[str, Value], bool]]] = {}  #: file, function -> its calls in other files
+        self.known: dict[tuple[str, str], list[tuple[dict[str, Value], bool]]] = {}  #: of these, what the files are told
 
     # ---- where an import leads ----
 
@@ -92,6 +95,11 @@ class Files:
                 return (file, ".".join(parts[i:])) if file else ("", "")
             folder = at
         return self.module(folder, "__init__"), ""
+
+    def to_tell(self) -> set[str]:
+        """The files of which others say how they are called; from here on they know."""
+        self.known, self.told = self.told, {}
+        return {file for (file, _), calls in self.known.items() if any(modules or off for modules, off in calls)}
 
     # ---- what is defined there ----
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import dataclass, field, replace
 from typing import Sequence
@@ -13,7 +14,7 @@ from .source import Source
 from .symbols import Class, Function, Symbols, collect, dotted, find, settle_bases
 from .trace import Event, Loop, Trace
 from .values import UNKNOWN_VALUE, Value
-from .walk import Walker, kind_of_annotation, parameters
+from .walk import Walker, argument, kind_of_annotation, parameters
 
 CHAIN = 16  #: functions walked one inside the other; what is deeper is unknown
 _TRAINS = re.compile(r"^(train_step|train_one_step|train_batch|training_step|optimize_parameters|update|learn|step_train|optimize\w*|"
@@ -112,6 +113,23 @@ class Program(Owner):
                     called = self.called_function(event)
                     if called is not None:
                         self.callers.setdefault(called, []).append(event)
+                    elif event.of is not None and event.of.cls is not None and not event.of.kind and not event.receiver:
+                        called = self.method(event.of.cls, "__init__")
+                    if called is not None and self.home(called) is not self:
+                        self.tell(called, event)
+
+    def tell(self, called: Function, event: Event) -> None:
+        """Let the file of a function know how it is called here."""
+        given = {a.arg: found[1] for a in parameters(called) if (found := argument(event, called, a.arg)) is not None}
+        modules = {name: Value(value.kind, True) for name, value in given.items() if value.strong and value.kind in values.MODULES}
+        self.files.told.setdefault(self.key(called), []).append((modules, self.off(event)))
+
+    def key(self, function: Function) -> tuple[str, str]:
+        return os.path.abspath(self.home(function).source.path), function.path
+
+    def known(self, function: Function) -> list[tuple[dict[str, Value], bool]]:
+        """How other files call a function: the modules that they give, and whether without gradients."""
+        return self.files.known.get(self.key(function), []) if self.files.known and not self.followed else []
 
     def walk(self, function: Function, args: tuple[Value, ...] = (), named: dict[str | None, Value] | None = None,
              of: Value | None = None) -> Trace:
@@ -149,6 +167,7 @@ class Program(Owner):
     def bind_parameters(self, walker: Walker, function: Function, args: tuple[Value, ...], named: dict[str | None, Value]) -> None:
         given = parameters(function)
         method = function.cls is not None and given and given[0].arg in ("self", "cls")
+        elsewhere = {name: value for modules, _ in self.known(function) for name, value in modules.items()}
         for i, parameter in enumerate(given):
             value = named.get(parameter.arg, UNKNOWN_VALUE)
             at = i - 1 if method else i
@@ -156,6 +175,8 @@ class Program(Owner):
                 value = args[at]
             if not value.kind:
                 value = kind_of_annotation(parameter.annotation)
+            if not value.strong:
+                value = elsewhere.get(parameter.arg, value)
             if not value.kind:
                 value = Value(graph=values.MAYBE)
             elif value.kind in values.TENSORS:
@@ -284,10 +305,10 @@ class Program(Owner):
         trace = self.traces.get(function)
         if trace is not None and trace.no_grad:
             return True
-        callers = self.callers.get(function)
-        if not callers or levels == 0:
+        callers, known = self.callers.get(function, []), self.known(function)
+        if not (callers or known) or levels == 0:
             return False
-        return all(c.no_grad or c.function is not function and self.no_grad(c.function, levels - 1) for c in callers)
+        return all(off for _, off in known) and all(c.no_grad or c.function is not function and self.no_grad(c.function, levels - 1) for c in callers)
 
     def off(self, event: Event) -> bool:
         return event.no_grad or self.no_grad(event.function)

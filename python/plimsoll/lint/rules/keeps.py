@@ -8,7 +8,7 @@ from .. import values
 from ..context import Context, names_in
 from ..symbols import Class, Function, dotted
 from ..trace import Event, Loop, Trace
-from ..walk import parameters
+from ..walk import argument, parameters
 
 GROWS = ("append", "extend", "appendleft", "add")  #: what puts one more thing into a container
 _EMPTIES = frozenset("clear pop popleft popitem".split())
@@ -94,22 +94,6 @@ def _emptying(cls: Class, name: str) -> list[Function]:
     """Methods that give the member a new value, or take something out of it."""
     anew = [f for node, f in cls.assigned.get(name, ()) if f.name != "__init__" and name not in names_in(node, cut=False)]
     return anew + [f for f in cls.methods.values() if f.uses.get(name, set()) & _EMPTIES]
-
-
-def argument(event: Event, function: Function, parameter: str) -> tuple[ast.expr, values.Value] | None:
-    """What a call gives for a parameter."""
-    own = [a.arg for a in parameters(function)]
-    skip = int(function.cls is not None and bool(own) and own[0] in ("self", "cls"))
-    call = event.call
-    if event.open_ended or parameter not in own:
-        return None
-    at = own.index(parameter) - skip
-    if 0 <= at < len(call.args):
-        return call.args[at], event.args[at]
-    for i, keyword in enumerate(call.keywords, len(call.args)):
-        if keyword.arg == parameter:
-            return keyword.value, event.args[i]
-    return None
 
 
 def container_of(event: Event, function: Function, keep: Keep) -> str:

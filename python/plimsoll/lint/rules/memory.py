@@ -11,7 +11,8 @@ from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, na
 from ..finding import Edit
 from ..symbols import Class, Function, dotted
 from ..trace import Event, Loop, Trace, apart
-from .keeps import GROWS, added_by, argument, container_of, keeps, put_by_key, renewed
+from ..walk import argument
+from .keeps import GROWS, added_by, container_of, keeps, put_by_key, renewed
 
 
 
