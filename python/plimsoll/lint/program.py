@@ -11,7 +11,7 @@ from . import names, values
 from .evaluate import Owner
 from .files import Files
 from .source import Source
-from .symbols import Class, Function, Symbols, collect, dotted, find, settle_bases
+from .symbols import Class, Function, Symbols, collect, dotted, find, settle_bases, within
 from .trace import Event, Loop, Trace
 from .values import UNKNOWN_VALUE, Value
 from .walk import Walker, argument, kind_of_annotation, parameters
@@ -59,7 +59,7 @@ class Program(Owner):
         assert symbols.module is not None and own.module is not None
         for known in (*symbols.classes, *symbols.module.local):
             if known not in own.classes and known not in own.module.local:
-                own.imports.setdefault(known, star.rstrip(".") + "." + known)
+                own.imports.setdefault(known, within(star, known))
         for known, qualified in symbols.imports.items():
             if not qualified.startswith("."):
                 own.imports.setdefault(known, qualified)

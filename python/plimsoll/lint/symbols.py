@@ -96,6 +96,11 @@ def dotted(node: ast.expr) -> str:
     return ".".join(reversed(parts))
 
 
+def within(module: str, name: str) -> str:
+    """What a module's name is called in full: `from . import x` means ".x"."""
+    return module + name if module.endswith(".") else f"{module}.{name}"
+
+
 def _imports(node: ast.Import | ast.ImportFrom, symbols: Symbols) -> None:
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -110,7 +115,7 @@ def _imports(node: ast.Import | ast.ImportFrom, symbols: Symbols) -> None:
         if alias.name == "*":
             symbols.stars.append(module)
         else:
-            symbols.imports[alias.asname or alias.name] = module + "." + alias.name
+            symbols.imports[alias.asname or alias.name] = within(module, alias.name)
 
 
 def settle_bases(symbols: Symbols, above_of: Callable[[str, Class], Class | None]) -> None:
