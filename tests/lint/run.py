@@ -78,6 +78,176 @@ def against(schema: dict[str, object], data: object, whole: dict[str, object], a
     return wrong
 
 
+TREE = {
+    "pkg/__init__.py": "from .meters import Meter, Number, Window\n",
+    "pkg/meters.py": """class Meter:
+    def __init__(self):
+        self.reset()
+    def reset(self):
+        self.sum = 0
+    def update(self, val, n=1):
+        self.val = val
+        self.sum += val * n
+
+
+class Number(Meter):
+    def update(self, val, n=1):
+        if hasattr(val, 'item'):
+            val = val.item()
+        self.sum += val * n
+
+
+class Window(Meter):
+    def update(self, val):
+        self.last.append(val)
+        if len(self.last) > 9:
+            self.last.pop(0)
+""",
+    "pkg/net.py": """import torch
+from torch import nn
+from .base import Base
+
+
+class Net(Base):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+    def forward(self, x):
+        return self.layer(x)
+    def training_step(self, batch):
+        x, y = batch
+        return nn.functional.mse_loss(self.layer(x), y)
+    def number_step(self, batch):
+        return self.training_step(batch).item()
+""",
+    "pkg/base.py": "from torch import nn\nfrom . import net\n\n\nclass Base(nn.Module):\n    pass\n",
+    "broken.py": "def compute(:\n",
+    "circle.py": "from circle import *\nfrom circle import around\n",
+    "losses.py": """import torch
+kept_here = []
+
+
+def compute(model, x, y):
+    return (model(x) - y).pow(2).mean()
+
+
+def detached(model, x, y):
+    return compute(model, x, y).detach()
+
+
+def number(model, x, y):
+    return compute(model, x, y).item()
+
+
+@torch.no_grad()
+def quiet(model, x, y):
+    return compute(model, x, y)
+
+
+def keep(store, x):
+    store.append(x)
+
+
+def keep_detached(store, x):
+    store.append(x.detach().cpu())
+
+
+def keep_global(x):
+    kept_here.append(x)
+""",
+}
+HEAD = """import torch
+import losses
+from losses import compute, keep
+from pkg import Meter, Number, Window
+from pkg.net import Net
+
+
+def evaluate(loader):
+    net = Net()
+    net.eval()
+    meter, number, window, total, kept = Meter(), Number(), Window(), 0, []
+    for x, y in loader:
+        out = net(x)
+        %s
+    print(total)
+"""
+
+
+class Follows(unittest.TestCase):
+    """What is defined in another file of the program."""
+
+    def setUp(self) -> None:
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.top = made.name
+        for name, text in TREE.items():
+            Path(made.name, name).parent.mkdir(exist_ok=True)
+            Path(made.name, name).write_text(text)
+
+    def found(self, line: str, head: str = HEAD, path: str = "train.py") -> set[str]:
+        """The errors and warnings of a line of train.py, which need not be on disk."""
+        text = head % line
+        at = [n for n, row in enumerate(text.split("\n"), 1) if row.strip() == line.split("\n")[0]]
+        return {f.id for f in lint(text, SHIPPED, str(Path(self.top, path))).findings if f.severity != "info" and f.place.line in at}
+
+    def test_what_keeps_a_graph(self) -> None:
+        for line, rule in (("total += compute(net, x, y)", "PLM101"), ("total += losses.compute(net, x, y)", "PLM101"),
+                           ("kept.append(compute(net, x, y))", "PLM103"), ("kept.append(net.training_step((x, y)))", "PLM103"),
+                           ("meter.update(out.mean())", "PLM101"), ("meter.update(val=out.mean(), n=2)", "PLM101"), ("keep(kept, out)", "PLM103"),
+                           ("losses.keep_global(out)", "PLM103")):
+            with self.subTest(line):
+                self.assertEqual(self.found(line), {rule})
+
+    def test_what_keeps_none(self) -> None:
+        for line in ("total += losses.detached(net, x, y)", "total += losses.number(net, x, y)", "total += losses.quiet(net, x, y)",
+                     "kept.append(net.number_step((x, y)))", "number.update(out.mean())", "meter.update(out.mean().item())", "window.update(out)",
+                     "losses.keep_detached(kept, out)", "meter.update(out.mean())\n        meter.reset()", "with torch.no_grad(): meter.update(out.mean())"):
+            with self.subTest(line):
+                self.assertEqual(self.found(line), set())
+
+    def test_what_leads_nowhere(self) -> None:
+        """A file that does not parse, a circle, a name that is not there: as if the import was of another library."""
+        for module in ("broken", "circle", "nowhere", "pkg.nowhere", "losses.nowhere", "..losses", "......losses"):
+            head = HEAD.replace("from losses import compute, keep", f"from {module} import compute, keep, around")
+            with self.subTest(module):
+                self.assertEqual(self.found("total += compute(net, x, y)", head), set())
+        self.assertEqual(self.found("total += around(net, x)", HEAD.replace("import losses\n", "from circle import *\n")), set())
+
+    def test_where_it_looks(self) -> None:
+        """A star, a package's relative imports, and the program's root for a script in a folder."""
+        self.assertEqual(self.found("total += compute(net, x, y)", HEAD.replace("from losses import compute, keep", "from losses import *")), {"PLM101"})
+        inside = HEAD.replace("import losses\nfrom losses", "from ..losses").replace("from pkg import", "from . import").replace("pkg.net", ".net")
+        for line in ("total += compute(net, x, y)", "meter.update(out.mean())"):
+            self.assertEqual(self.found(line, inside, "pkg/train.py"), {"PLM101"})
+        self.assertEqual(self.found("total += compute(net, x, y)", path="scripts/train.py"), set())
+        Path(self.top, "pyproject.toml").write_text("")
+        self.assertEqual(self.found("total += compute(net, x, y)", path="scripts/train.py"), {"PLM101"})
+
+    def test_the_place_is_named(self) -> None:
+        text = HEAD % "meter.update(out.mean())"
+        evidence = [f.evidence for f in lint(text, SHIPPED, str(Path(self.top, "train.py"))).findings if f.id == "PLM101"]
+        self.assertIn("line 8 of meters.py: Meter.update() keeps it in self.sum", evidence[0])
+
+    def test_a_file_learns_how_others_call_it(self) -> None:
+        """A module that another file gives makes a parameter, or a member, a module, whatever it is called; and callers without gradients are heard."""
+        Path(self.top, "uses.py").write_text("import torch\n\n\ndef run(thing, data):\n    kept = []\n    for x in data:\n        kept.append(thing(x))\n    print(len(kept))\n\n\n"
+                                             "class Tester:\n    def __init__(self, thing):\n        self.thing = thing\n    def go(self, data):\n        for x in data:\n            print(self.thing(x))\n")
+        for calls, wanted in (("uses.run(net, [1])", {("PLM103", 7), ("PLM110", 7)}), ("uses.Tester(net).go([1])", {("PLM110", 16)}),
+                              ("with torch.no_grad():\n    uses.run(net, [1])", set()), ("uses.run(str, [1])", set())):
+            Path(self.top, "main.py").write_text(f"import torch\nimport uses\nfrom pkg.net import Net\nnet = Net()\n{calls}\n")
+            for files in (("main.py", "uses.py"), ("uses.py", "main.py")):
+                with self.subTest(calls, files=files):
+                    done = command("--no-config", "--json", *files, cwd=self.top)
+                    self.assertEqual({(f["id"], f["place"]["line"]) for f in json.loads(done.stdout)["findings"]}, wanted)
+
+    def test_the_command_follows(self) -> None:
+        Path(self.top, "train.py").write_text(HEAD % "meter.update(out.mean())")
+        os.remove(Path(self.top, "broken.py"))
+        done = command("--no-config", "--json", ".", cwd=self.top)
+        self.assertIn(("train.py", "PLM101"), {(f["place"]["file"], f["id"]) for f in json.loads(done.stdout)["findings"]})
+
+
 class Rules(unittest.TestCase):
     def test_examples(self) -> None:
         """Every rule finds its bad example and nothing of the kind in its good one."""

@@ -78,6 +78,9 @@ class Calls(Evaluator):
                 qualified = self.symbols.imports.get(func.id, "")
         else:
             of = self.eval(func)
+        linked = self.owner.imported(qualified) if qualified else UNKNOWN_VALUE
+        if linked.function is not None or linked.cls is not None:
+            of = linked  # a function or a class of another file of the program
         args = tuple([self.eval(a) for a in node.args])
         named = {k.arg: self.eval(k.value) for k in node.keywords}
         value = self.result_of(node, func, qualified, attr, receiver, of, args, named)
@@ -98,7 +101,7 @@ class Calls(Evaluator):
     def result_of(self, node: ast.Call, func: ast.expr, qualified: str, attr: str, receiver: str, of: Value | None,
                   args: tuple[Value, ...], named: Named) -> Value:
         if qualified:
-            return self.library(node, qualified, args, named)
+            return self.library(node, qualified, args, named) if of is None else self.called(node, of, args, named)
         if of is not None and isinstance(func, ast.Attribute) and (receiver or attr == func.attr):
             return self.method(node, func, of, attr, receiver, args, named)
         if isinstance(func, ast.Name):
@@ -184,8 +187,9 @@ class Calls(Evaluator):
 
     def forward(self, of: Value, args: tuple[Value, ...], named: Named) -> Value:
         graph = values.NO if self.no_grad else values.YES
-        if of.cls is not None and "forward" in of.cls.methods:
-            own = self.owner.result(of.cls.methods["forward"], args, named, of)
+        own_forward = self.owner.method(of.cls, "forward") if of.cls is not None else None
+        if own_forward is not None:
+            own = self.owner.result(own_forward, args, named, of)
             if own.kind == values.TUPLE and own.items:
                 return replace(own, items=tuple(self._lifted(i, graph) for i in own.items), graph=graph, strong=True)
             if own.kind in (values.TENSOR, values.DICT, values.LIST):
@@ -335,9 +339,8 @@ class Calls(Evaluator):
         if kind == values.ACCEL:
             return self.accelerate_method(attr, args)
         if kind == values.INSTANCE and of.cls is not None:
-            if attr in of.cls.methods:
-                return self.owner.result(of.cls.methods[attr], args, named, of)
-            return UNKNOWN_VALUE
+            method = self.owner.method(of.cls, attr)
+            return self.owner.result(method, args, named, of) if method is not None else UNKNOWN_VALUE
         if kind == values.OPTIMIZER or kind == values.SCHEDULER:
             return Value(values.STATE, True, of=receiver) if attr == "state_dict" else UNKNOWN_VALUE
         if kind == values.SCALER and attr == "scale":
@@ -378,8 +381,9 @@ class Calls(Evaluator):
     def own_method(self, node: ast.Call, attr: str, args: tuple[Value, ...], named: Named) -> Value:
         cls = self.function.cls
         assert cls is not None
-        if attr in cls.methods:
-            return self.owner.result(cls.methods[attr], args, named, None)
+        method = self.owner.method(cls, attr)
+        if method is not None:
+            return self.owner.result(method, args, named, None)
         member = self.lookup("self." + attr)
         if member.kind or member.function:
             return self.called(node, member, args, named)
@@ -413,8 +417,9 @@ class Calls(Evaluator):
             return Value(values.TENSOR, True)
         if attr == "from_pretrained":
             return of
-        if of.cls is not None and attr in of.cls.methods:
-            return self.owner.result(of.cls.methods[attr], args, named, of)
+        method = self.owner.method(of.cls, attr) if of.cls is not None else None
+        if method is not None:
+            return self.owner.result(method, args, named, of)
         if attr in ("backward", "step", "zero_grad", "load_state_dict", "save_pretrained", "modules", "children",
                     "named_modules", "register_buffer", "named_children", "add_module", "train_batch"):
             return UNKNOWN_VALUE

@@ -15,6 +15,7 @@ from . import __version__, baseline, config, fixes, join, output, redact
 from .catalogue import BY_ID, RETIRED
 from .engine import Result, Settings, lint_data
 from .finding import SEVERITIES
+from .program import followed
 from .source import LARGEST_BYTES, LARGEST_NOTEBOOK
 
 CONFIDENCES = {"high": 0.9, "medium": 0.7, "low": 0.5}
@@ -140,36 +141,50 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
     """Lint files and folders.  What cannot be read is named in the report; the others are still linted.
 
     The results hold the parsed source of files with findings; with `every`, of all files."""
-    report, results = output.Report(), []
+    report, results, named = output.Report(), [], set()
+    files = followed([p for p in paths if os.path.isdir(p)])
 
-    def one(name: str, data: bytes, named: bool = False) -> None:
-        result = lint_data(name, data, settings, named=named)
-        report.add(result)
-        if result.source is not None and (result.findings or every):
-            results.append(result)
+    def one(name: str, data: bytes) -> Result:
+        result = lint_data(name, data, settings, named=name in named, files=files)
+        if not result.findings and not every:
+            result.source = None
+        return result
 
     for given in paths:
         if given == "-":
-            one(stdin_name, sys.stdin.buffer.read(LARGEST_NOTEBOOK + 1), True)
+            named.add(stdin_name)
+            results.append(one(stdin_name, sys.stdin.buffer.read(LARGEST_NOTEBOOK + 1)))
             continue
         path = Path(given)
         if not path.exists():
             report.errors.append((given, 0, "no such file or folder"))
             continue
-        files = list(files_of(path, exclude)) if path.is_dir() else [path]
-        if not files:
+        listed = list(files_of(path, exclude)) if path.is_dir() else [path]
+        if not listed:
             say(f"no Python file in '{given}'")
-        for file in files:
+        for file in listed:
             try:
                 if not file.is_file():  # a pipe, a socket, a link to nothing
                     if file is path:
                         report.errors.append((given, 0, "no regular file (- reads standard input)"))
                     continue
-                with open(file, "rb") as opened:
-                    one(str(file), opened.read(LARGEST_NOTEBOOK + 1 if file.suffix == ".ipynb" else LARGEST_BYTES + 1), file is path)
+                if file is path:
+                    named.add(str(file))
+                results.append(one(str(file), data_of(file)))
             except OSError as why:
                 report.errors.append((str(file), 0, f"cannot be read: {why.strerror}"))
-    return report, results
+    again = files.to_tell()
+    for i, result in enumerate(results):  # now that it is known how other files call their functions
+        if os.path.abspath(result.path) in again and not result.error and ("-" not in paths or result.path != stdin_name):
+            results[i] = one(result.path, data_of(Path(result.path)))
+    for result in results:
+        report.add(result)
+    return report, [r for r in results if r.source is not None and (r.findings or every)]
+
+
+def data_of(file: Path) -> bytes:
+    with open(file, "rb") as opened:
+        return opened.read(LARGEST_NOTEBOOK + 1 if file.suffix == ".ipynb" else LARGEST_BYTES + 1)
 
 
 def counted(number: int, noun: str) -> str:

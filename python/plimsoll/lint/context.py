@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 from . import names, values
 from .finding import Edit, Finding
@@ -120,6 +120,7 @@ class Context:
     _direct: dict[Trace, list[Loop]] = field(default_factory=dict)
     _evals: dict[Trace, list[Loop]] = field(default_factory=dict)
     _inference: dict[Trace, list[Loop]] = field(default_factory=dict)
+    keeps: dict[Function, list[Any]] = field(default_factory=dict)  #: of rules/callees.py
     in_benchmark: bool = False
 
     def __post_init__(self) -> None:
@@ -321,8 +322,7 @@ class Context:
             return False
         if self.program.is_backward(event) or event.name == "torch.autograd.grad" or event.name == "torch.autograd.backward":
             return True
-        called = self.program.called_function(event)
-        trace = self.program.traces.get(called) if called is not None else None
+        trace = self.program.trace_of(self.program.called_function(event))
         return trace is not None and any(self.program.is_backward(e) for e in trace.events)
 
     def fed(self, trace: Trace, loop: Loop | None = None) -> set[str]:

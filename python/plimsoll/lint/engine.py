@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from .catalogue import BY_ID
 from .context import CHECKS, HIGH, MEDIUM, Context
 from .finding import Finding
+from .files import Files
 from .program import ROOTS, analyse, uses_torch
 from .source import Source, Unreadable, parse, read
 from . import rules as _rules
@@ -45,7 +46,7 @@ class Result:
     error_line: int = 0
 
 
-def lint_data(path: str, data: bytes, settings: Settings | None = None, *, named: bool = False) -> Result:
+def lint_data(path: str, data: bytes, settings: Settings | None = None, *, named: bool = False, files: Files | None = None) -> Result:
     """Lint the bytes of one file.  A file that cannot be read or parsed gives a Result with `error`.
 
     A file without a word of PyTorch is not parsed, unless it was asked for by its name (`named`)."""
@@ -57,7 +58,7 @@ def lint_data(path: str, data: bytes, settings: Settings | None = None, *, named
         source = read(path, data)
     except Unreadable as why:
         return Result(path, error=str(why), error_line=why.line)
-    result = lint_parsed(source, settings)
+    result = lint_parsed(source, settings, files)
     result.skipped = skipped
     return result
 
@@ -67,14 +68,14 @@ def lint_text(path: str, text: str, settings: Settings | None = None) -> Result:
     return lint_parsed(parse(path, text), settings or Settings())
 
 
-def lint_parsed(source: Source, settings: Settings) -> Result:
+def lint_parsed(source: Source, settings: Settings, files: Files | None = None) -> Result:
     result = Result(source.path, lines=len(source.lines), source=source, error=source.left_out)
     if source.off or not uses_torch(source.text):
         return result
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, FRAMES))
     try:
-        context = Context(analyse(source))
+        context = Context(analyse(source, files))
         if not context.program.symbols.torch:
             return result  # the word stands in a comment, or in a text
         for ids, check in CHECKS:

@@ -112,7 +112,7 @@ class Evaluator:
             return Value(function=function, qual=name)
         qualified = self.symbols.imports.get(name)
         if qualified is not None and name not in self.env:
-            return Value(qual=qualified)
+            return self.owner.imported(qualified)
         return self.lookup(name)
 
     def _constant(self, node: ast.expr) -> Value:
@@ -131,7 +131,7 @@ class Evaluator:
                 return found
             qualified = self.symbols.qualified(node)
             if qualified:
-                return Value(qual=qualified)
+                return self.owner.imported(qualified)
             if name.startswith("self.") and name.count(".") == 1:
                 if self.function.cls is not None and node.attr in self.function.cls.methods and name not in self.env:
                     return Value(function=self.function.cls.methods[node.attr])
@@ -161,8 +161,9 @@ class Evaluator:
                 found = self.owner.attribute(of.cls, "self." + attr)
                 if found is not None:
                     return found
-                if attr in of.cls.methods:
-                    return Value(function=of.cls.methods[attr])
+                method = self.owner.method(of.cls, attr)
+                if method is not None:
+                    return Value(function=method)
             if attr in ("weight", "bias"):
                 return Value(values.TENSOR, of.strong, values.YES, qual="parameter")
             kind = names.kind_of_name(attr)
@@ -389,6 +390,12 @@ class Owner:
         raise NotImplementedError
 
     def find(self, name: str, within: Function) -> Function | None:
+        raise NotImplementedError
+
+    def imported(self, qualified: str) -> Value:
+        raise NotImplementedError
+
+    def method(self, cls: Class, name: str) -> Function | None:
         raise NotImplementedError
 
     def result(self, function: Function, args: tuple[Value, ...], named: dict[str | None, Value], of: Value | None) -> Value:

@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import dataclass, field, replace
+from typing import Sequence
 
 from . import names, values
 from .evaluate import Owner
+from .files import Files
 from .source import Source
-from .symbols import Class, Function, Symbols, collect, dotted, find
+from .symbols import Class, Function, Symbols, collect, dotted, find, settle_bases, within
 from .trace import Event, Loop, Trace
 from .values import UNKNOWN_VALUE, Value
-from .walk import Walker, kind_of_annotation, parameters
+from .walk import Walker, argument, kind_of_annotation, parameters
 
 CHAIN = 16  #: functions walked one inside the other; what is deeper is unknown
 _TRAINS = re.compile(r"^(train_step|train_one_step|train_batch|training_step|optimize_parameters|update|learn|step_train|optimize\w*|"
@@ -24,12 +27,78 @@ _METER = re.compile(r"meter|metric|confmat|confusion|matrix|logger|monitor|track
 class Program(Owner):
     source: Source
     symbols: Symbols
+    files: Files
     traces: dict[Function, Trace] = field(default_factory=dict)
     envs: dict[Function, dict[str, Value]] = field(default_factory=dict)
     callers: dict[Function, list[Event]] = field(default_factory=dict)
     given: dict[Function, list[Value]] = field(default_factory=dict)  #: what the walk of a function took its parameters for
     again: set[Function] = field(default_factory=set)  #: functions that were walked a second time
-    walking: int = 0
+    linked: dict[str, Value] = field(default_factory=dict)  #: what qualified names mean: functions and classes of other files
+    followed: bool = False  #: opened for another file's sake
+
+    def __post_init__(self) -> None:
+        symbols = self.symbols
+        assert symbols.module is not None
+        for function in (symbols.module, *symbols.functions):
+            function.home = self
+        for cls in symbols.classes.values():
+            cls.home = self
+        for star in symbols.stars:
+            self.spread(star)
+        settle_bases(symbols, self.class_named)
+
+    # ---- other files ----
+
+    def spread(self, star: str) -> None:
+        """`from .utils import *`: its names as if each was imported."""
+        file, name = self.files.locate(star, self.source.path)
+        other = self.files.program(file) if file and not name else None
+        if other is None:
+            return
+        symbols, own = other.symbols, self.symbols
+        assert symbols.module is not None and own.module is not None
+        for known in (*symbols.classes, *symbols.module.local):
+            if known not in own.classes and known not in own.module.local:
+                own.imports.setdefault(known, within(star, known))
+        for known, qualified in symbols.imports.items():
+            if not qualified.startswith("."):
+                own.imports.setdefault(known, qualified)
+
+    def imported(self, qualified: str) -> Value:
+        found = self.linked.get(qualified)
+        if found is None:
+            meant = self.files.definition(qualified, self.source.path)
+            found = self.linked[qualified] = Value(qual=qualified, cls=meant if isinstance(meant, Class) else None,
+                                                   function=meant if isinstance(meant, Function) else None)
+        return found
+
+    def class_named(self, name: str, within: Class) -> Class | None:
+        """A class by what a class's text calls it: of its own file, or imported there."""
+        home = self.home(within)
+        return home.symbols.classes.get(name) or (home.imported(name).cls if "." in name else None)
+
+    def home(self, of: Class | Function) -> "Program":
+        return of.home if isinstance(of.home, Program) else self
+
+    def method(self, cls: Class, name: str, hops: int = 8) -> Function | None:
+        """A class's method, its own or of a base."""
+        found = cls.methods.get(name)
+        for base in cls.bases if found is None and hops else ():
+            above = self.class_named(base, cls)
+            found = self.method(above, name, hops - 1) if above is not None and above is not cls else None
+            if found is not None:
+                break
+        return found
+
+    def trace_of(self, function: Function | None) -> Trace | None:
+        """What a function does, of whatever file; None while it is walked, or where it cannot be."""
+        if function is None:
+            return None
+        home = self.home(function)
+        trace = home.traces.get(function)
+        if trace is None and home is not self and self.files.walking < CHAIN:
+            trace = home.walk(function)
+        return trace
 
     # ---- walking ----
 
@@ -44,6 +113,23 @@ class Program(Owner):
                     called = self.called_function(event)
                     if called is not None:
                         self.callers.setdefault(called, []).append(event)
+                    elif event.of is not None and event.of.cls is not None and not event.of.kind and not event.receiver:
+                        called = self.method(event.of.cls, "__init__")
+                    if called is not None and self.home(called) is not self:
+                        self.tell(called, event)
+
+    def tell(self, called: Function, event: Event) -> None:
+        """Let the file of a function know how it is called here."""
+        given = {a.arg: found[1] for a in parameters(called) if (found := argument(event, called, a.arg)) is not None}
+        modules = {name: Value(value.kind, True) for name, value in given.items() if value.strong and value.kind in values.MODULES}
+        self.files.told.setdefault(self.key(called), []).append((modules, self.off(event)))
+
+    def key(self, function: Function) -> tuple[str, str]:
+        return os.path.abspath(self.home(function).source.path), function.path
+
+    def known(self, function: Function) -> list[tuple[dict[str, Value], bool]]:
+        """How other files call a function: the modules that they give, and whether without gradients."""
+        return self.files.known.get(self.key(function), []) if self.files.known and not self.followed else []
 
     def walk(self, function: Function, args: tuple[Value, ...] = (), named: dict[str | None, Value] | None = None,
              of: Value | None = None) -> Trace:
@@ -57,16 +143,31 @@ class Program(Owner):
             assert not isinstance(function.node, ast.Module)
             trace.loops.append(Loop(function.node, None, 0, framework=True))
         self.bind_parameters(walker, function, args, named or {})
-        self.walking += 1
+        self.files.walking += 1
         walker.run()
-        self.walking -= 1
+        self.files.walking -= 1
         self.envs[function] = walker.env
         trace.done = True
+        return trace
+
+    def unbound(self, function: Function) -> Trace:
+        """What a function does with arguments of which nothing is known."""
+        home = self.home(function)
+        trace = Trace(function)
+        if self.files.walking < CHAIN:
+            walker = Walker(home.symbols, home, function, trace)
+            known = home.given.pop(function, None)
+            home.bind_parameters(walker, function, (), {})
+            home.given[function] = known or home.given.get(function, [])
+            self.files.walking += 1
+            walker.run()
+            self.files.walking -= 1
         return trace
 
     def bind_parameters(self, walker: Walker, function: Function, args: tuple[Value, ...], named: dict[str | None, Value]) -> None:
         given = parameters(function)
         method = function.cls is not None and given and given[0].arg in ("self", "cls")
+        elsewhere = {name: value for modules, _ in self.known(function) for name, value in modules.items()}
         for i, parameter in enumerate(given):
             value = named.get(parameter.arg, UNKNOWN_VALUE)
             at = i - 1 if method else i
@@ -74,6 +175,8 @@ class Program(Owner):
                 value = args[at]
             if not value.kind:
                 value = kind_of_annotation(parameter.annotation)
+            if not value.strong:
+                value = elsewhere.get(parameter.arg, value)
             if not value.kind:
                 value = Value(graph=values.MAYBE)
             elif value.kind in values.TENSORS:
@@ -102,11 +205,16 @@ class Program(Owner):
     # ---- what an evaluator asks ----
 
     def globals(self, function: Function) -> dict[str, Value]:
+        if self.followed and function is self.symbols.module and function not in self.traces and self.files.walking < CHAIN:
+            self.walk(function)
         return self.envs.get(function, {})
 
     def attribute(self, cls: Class, name: str) -> Value | None:
+        home = self.home(cls)
+        if home is not self:
+            return home.attribute(cls, name)
         found = cls.values.get(name)
-        if found is None and self.walking < CHAIN:
+        if found is None and self.files.walking < CHAIN:
             init = cls.methods.get("__init__")
             if init is not None and init not in self.traces:
                 self.walk(init)
@@ -118,7 +226,7 @@ class Program(Owner):
                 found = cls.values.get(name)
         if found is None:
             for base in cls.bases:
-                above = self.symbols.classes.get(base)
+                above = self.class_named(base, cls)
                 if above is not None and above is not cls:
                     found = self.attribute(above, name)
                     if found is not None:
@@ -129,12 +237,15 @@ class Program(Owner):
         return find(name, within) if "." not in name else None
 
     def result(self, function: Function, args: tuple[Value, ...], named: dict[str | None, Value], of: Value | None) -> Value:
+        home = self.home(function)
+        if home is not self:
+            return home.result(function, args, named, of)
         trace = self.traces.get(function)
         if trace is not None and trace.done and function not in self.again and self.tells_more(function, args, named):
             self.again.add(function)
             del self.traces[function], self.given[function]
             trace = None
-        if trace is None and self.walking < CHAIN:
+        if trace is None and self.files.walking < CHAIN:
             trace = self.walk(function, args, named, of)
         if trace is None or not trace.done or not trace.returns:
             return UNKNOWN_VALUE
@@ -174,22 +285,16 @@ class Program(Owner):
 
     def called_function(self, event: Event) -> Function | None:
         of = event.of
-        if of is None:
+        if of is None or event.kind != "call":
             return None
         if event.receiver == "" and of.function is not None:
             return of.function
         if event.receiver:
             cls = event.function.cls if event.receiver in ("self", "cls") else of.cls
             if cls is not None:
-                found = cls.methods.get(event.attr)
-                if found is None:
-                    for base in cls.bases:
-                        above = self.symbols.classes.get(base)
-                        if above is not None and event.attr in above.methods:
-                            return above.methods[event.attr]
-                return found
+                return self.method(cls, event.attr)
         if of.cls is not None and of.kind in values.MODULES and not event.receiver:
-            return of.cls.methods.get(event.attr if event.method else "forward")
+            return self.method(of.cls, event.attr if event.method else "forward")
         return None
 
     def events(self) -> "list[Event]":
@@ -200,10 +305,10 @@ class Program(Owner):
         trace = self.traces.get(function)
         if trace is not None and trace.no_grad:
             return True
-        callers = self.callers.get(function)
-        if not callers or levels == 0:
+        callers, known = self.callers.get(function, []), self.known(function)
+        if not (callers or known) or levels == 0:
             return False
-        return all(c.no_grad or c.function is not function and self.no_grad(c.function, levels - 1) for c in callers)
+        return all(off for _, off in known) and all(c.no_grad or c.function is not function and self.no_grad(c.function, levels - 1) for c in callers)
 
     def off(self, event: Event) -> bool:
         return event.no_grad or self.no_grad(event.function)
@@ -237,8 +342,7 @@ class Program(Owner):
         """A call of a module, or of a module's method in this file that calls per module with gradients on."""
         if self.is_model_call(event):
             return True
-        called = self.called_function(event)
-        trace = self.traces.get(called) if called is not None else None
+        trace = self.trace_of(self.called_function(event))
         return trace is not None and trace.function.cls is not None and trace.function.cls.module and not trace.no_grad and any(
             self.is_model_call(e) and not e.no_grad for e in trace.events)
 
@@ -250,7 +354,7 @@ class Program(Owner):
             return True
         called = self.called_function(event)
         if called is not None and called is not event.function:
-            trace = self.traces.get(called)
+            trace = self.trace_of(called)
             return trace is not None and any(self.is_backward(e) or self.is_step(e) for e in trace.events)
         return called is None and bool(_TRAINS.match(event.attr)) and bool(event.receiver) and not _METER.search(event.receiver)
 
@@ -320,10 +424,20 @@ class Program(Owner):
                                      "fastai", "composer", "horovod")
 
 
-def analyse(source: Source) -> Program:
-    program = Program(source, collect(source.tree, source.text))
+def analyse(source: Source, files: Files | None = None) -> Program:
+    """A file's program; what it imports from `files`, or from those on disk, is followed."""
+    program = Program(source, collect(source.tree, source.text), files or followed())
     program.walk_all()
     return program
+
+
+def followed(folders: Sequence[str] = ()) -> Files:
+    """The files that imports may lead to, beside a file or in these folders: of each, only what is asked for is walked."""
+
+    def make(source: Source, files: Files) -> Program:
+        return Program(source, collect(source.tree, source.text), files, followed=True)
+
+    return Files(make, folders)
 
 
 ROOTS = ("torch", "lightning", "accelerate", "transformers")  #: a file without any of these words is none of ours

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import Callable
 
 from . import names
 from .values import Value
@@ -23,6 +24,7 @@ class Function:
     put: list[tuple[str, ast.expr]] = field(default_factory=list)  #: (container, what is appended to it)
     local: dict[str, "Function"] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)  #: names that are assigned here
+    home: object = None  #: the program of its file
     hook: bool = False  #: registered to run after each forward pass of a module: (module, inputs, output)
 
     @property
@@ -44,6 +46,7 @@ class Class:
     lightning: bool = False
     trainer: bool = False
     dataset: bool = False
+    home: object = None  #: the program of its file
 
 
 @dataclass(slots=True)
@@ -52,14 +55,14 @@ class Symbols:
     classes: dict[str, Class] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
     module: Function | None = None
-    star: bool = False
+    stars: list[str] = field(default_factory=list)  #: modules of which everything is imported
     text: str = ""
     hooks: list[tuple[ast.expr, Function]] = field(default_factory=list)  #: what register_forward_hook() is given, where
 
     @property
     def torch(self) -> bool:
         """Does the file import PyTorch, a library on it, or what may hold it (everything of another file)?"""
-        return self.star or any("torch" in q or q.partition(".")[0] in names.TORCH_ROOTS or q.startswith(".") for q in self.imports.values())
+        return bool(self.stars) or any("torch" in q or q.partition(".")[0] in names.TORCH_ROOTS or q.startswith(".") for q in self.imports.values())
 
     def imported(self, *roots: str) -> bool:
         return any(q == r or q.startswith(r + ".") for q in self.imports.values() for r in roots)
@@ -93,6 +96,11 @@ def dotted(node: ast.expr) -> str:
     return ".".join(reversed(parts))
 
 
+def within(module: str, name: str) -> str:
+    """What a module's name is called in full: `from . import x` means ".x"."""
+    return module + name if module.endswith(".") else f"{module}.{name}"
+
+
 def _imports(node: ast.Import | ast.ImportFrom, symbols: Symbols) -> None:
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -105,20 +113,18 @@ def _imports(node: ast.Import | ast.ImportFrom, symbols: Symbols) -> None:
     module = "." * node.level + (node.module or "")
     for alias in node.names:
         if alias.name == "*":
-            symbols.star = True
-            if module in ("torch.nn", "torch.optim"):
-                return
+            symbols.stars.append(module)
         else:
-            symbols.imports[alias.asname or alias.name] = module + "." + alias.name
+            symbols.imports[alias.asname or alias.name] = within(module, alias.name)
 
 
-def _bases(symbols: Symbols) -> None:
-    """Which classes are modules, Lightning modules, trainers, datasets: three levels of bases within the file."""
+def settle_bases(symbols: Symbols, above_of: Callable[[str, Class], Class | None]) -> None:
+    """Which classes are modules, Lightning modules, trainers, datasets: three levels of bases within the file, and those of other files."""
     for _ in range(3):
         for cls in symbols.classes.values():
             for base in cls.bases:
                 last = base.rpartition(".")[2]
-                above = symbols.classes.get(base)
+                above = above_of(base, cls)
                 if base in names.MODULE_BASES or base.startswith("torch.nn.") or above and above.module:
                     cls.module = True
                 elif last in ("PreTrainedModel", "ModelMixin", "Module") and base != last or last == "PreTrainedModel":
@@ -252,6 +258,5 @@ def _mark_hooks(symbols: Symbols) -> None:
 def collect(tree: ast.Module, text: str) -> Symbols:
     symbols = Symbols(text=text)
     _Collector(tree, symbols)
-    _bases(symbols)
     _mark_hooks(symbols)
     return symbols

@@ -9,7 +9,7 @@ from typing import Callable, Sequence
 from . import names, values
 from .calls import Calls
 from .symbols import Function, dotted
-from .trace import Autocast, Loop, Path
+from .trace import Autocast, Event, Loop, Path
 from .values import UNKNOWN_VALUE, Value
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -454,3 +454,19 @@ def parameters(function: Function) -> list[ast.arg]:
     if isinstance(node, ast.Module):
         return []
     return node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+
+
+def argument(event: Event, function: Function, parameter: str) -> tuple[ast.expr, Value] | None:
+    """What a call gives for a parameter."""
+    own = [a.arg for a in parameters(function)]
+    skip = int(function.cls is not None and bool(own) and own[0] in ("self", "cls"))
+    call = event.call
+    if event.open_ended or parameter not in own:
+        return None
+    at = own.index(parameter) - skip
+    if 0 <= at < len(call.args):
+        return call.args[at], event.args[at]
+    for i, keyword in enumerate(call.keywords, len(call.args)):
+        if keyword.arg == parameter:
+            return keyword.value, event.args[i]
+    return None

@@ -4,33 +4,21 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from os.path import basename
 
 from .. import names, values
 from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in, pick
 from ..finding import Edit
 from ..symbols import Class, Function, dotted
 from ..trace import Event, Loop, Trace, apart
+from ..walk import argument
+from .keeps import GROWS, added_by, container_of, keeps, put_by_key, renewed
 
-_GROWS = ("append", "extend", "appendleft", "add")
 
 
 def _own_model_code(event: Event) -> bool:
     cls = event.function.cls
     return cls is not None and cls.module and event.function.name not in names.LIGHTNING_STEPS | names.LIGHTNING_EVALS | names.TRAINER_STEPS
-
-
-def _added(event: Event) -> ast.expr | None:
-    """What `acc += e` or `acc = acc + e` adds."""
-    if event.kind == "augment":
-        stmt = event.stmt
-        return stmt.value if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) else None
-    source = event.source
-    if event.kind == "bind" and isinstance(source, ast.BinOp) and isinstance(source.op, ast.Add) and isinstance(event.stmt, ast.Assign):
-        if dotted(source.left) == event.name:
-            return source.right
-        if dotted(source.right) == event.name:
-            return source.left
-    return None
 
 
 def _scalar_text(node: ast.expr) -> bool:
@@ -49,7 +37,7 @@ def _loop_of(ctx: Context, event: Event) -> tuple[Loop | None, bool]:
 def _outlives(ctx: Context, event: Event, trace: Trace, name: str, loop: Loop) -> bool:
     """Is the name born before the loop and never made anew in it?"""
     for other in trace.inside(loop):
-        if other.name == name and other.kind in ("bind", "delete") and other is not event and _added(other) is None:
+        if other.name == name and other.kind in ("bind", "delete") and other is not event and added_by(other) is None:
             return False
     return not ctx.cleared_in(trace, name, loop)
 
@@ -59,29 +47,22 @@ class _Sum:
     """`acc += e` in a loop, `acc` made before it, `e` with a graph that the loop makes."""
 
     event: Event
+    name: str  #: `acc`
     added: ast.expr
     value: values.Value  #: of what is added, or of the sum
     loop: Loop
     trains: bool
     certain: bool  #: what is added itself goes backward in the loop
     swept: bool  #: a backward pass of each iteration goes through it
-
-
-def _added_in_loop(event: Event) -> ast.expr | None:
-    """What an event adds to a name in a loop, with gradients on and in code that owns the loop; None for other events."""
-    if event.no_grad or not event.name or event.handler is not None:
-        return None
-    added = _added(event)
-    return None if added is None or _own_model_code(event) else added
+    why: str = ""  #: which function adds it, if another does
 
 
 def _has_graph(value: values.Value, in_fed: bool) -> bool:
     return value.graph == values.YES and value.kind in values.TENSORS or in_fed and value.graph != values.NO and value.kind in ("", *values.TENSORS)
 
 
-def _sum_of(ctx: Context, trace: Trace, event: Event) -> _Sum | None:
-    added, value = _added_in_loop(event), event.value
-    if added is None or value is None:
+def _sum_of(ctx: Context, trace: Trace, event: Event, name: str, added: ast.expr, value: values.Value, why: str = "") -> _Sum | None:
+    if event.no_grad or not name or event.handler is not None or _own_model_code(event):
         return None
     loop, trains = _loop_of(ctx, event)
     own = names_in(added)
@@ -92,9 +73,9 @@ def _sum_of(ctx: Context, trace: Trace, event: Event) -> _Sum | None:
     certain = trains and _goes_backward(ctx, trace, loop, added) and not _number_by_then(trace, event, added)
     if not certain and not _has_graph(value, in_fed) or not in_fed and not _born_in(ctx, trace, loop, added):
         return None
-    if _fed_later(ctx, trace, event.function, event.name) or not _outlives(ctx, event, trace, event.name, loop):
+    if _fed_later(ctx, trace, event.function, name) or not _outlives(ctx, event, trace, name, loop):
         return None
-    return _Sum(event, added, value, loop, trains, certain, trains and (in_fed or _came_with(trace, loop, own, fed)))
+    return _Sum(event, name, added, value, loop, trains, certain, trains and (in_fed or _came_with(trace, loop, own, fed)), why)
 
 
 def _fed_later(ctx: Context, trace: Trace, function: Function, name: str) -> bool:
@@ -106,14 +87,21 @@ def _fed_later(ctx: Context, trace: Trace, function: Function, name: str) -> boo
 def accumulated(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
-            found = _sum_of(ctx, trace, event) if event.loop is not None and event.kind in ("augment", "bind") else None
-            if found is None:
-                continue
-            retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(found.loop))
-            if found.swept and not retained:
-                _tell_swept_sum(ctx, found)
-            elif not found.trains or found.value.strong or found.value.kind in values.TENSORS:
-                _tell_sum(ctx, found)
+            added = added_by(event) if event.loop is not None and event.kind in ("augment", "bind") else None
+            if added is not None and event.value is not None:
+                tell_if_summed(ctx, trace, event, event.name, added, event.value)
+
+
+def tell_if_summed(ctx: Context, trace: Trace, event: Event, name: str, added: ast.expr, value: values.Value, why: str = "") -> None:
+    """Report it if `name` sums up graphs by the event: in a statement of the loop, or, as `why` says, in the function that is called."""
+    found = _sum_of(ctx, trace, event, name, added, value, why)
+    if found is None:
+        return
+    retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(found.loop))
+    if found.swept and not retained:
+        _tell_swept_sum(ctx, found)
+    elif not found.trains or found.value.strong or found.value.kind in values.TENSORS:
+        _tell_sum(ctx, found)
 
 
 def _is_small(found: _Sum) -> bool:
@@ -128,23 +116,27 @@ def _sum_edit(ctx: Context, added: ast.expr) -> Edit:
     return Edit(source.start(added), source.end(added), f"({source.segment(added)}).detach()")
 
 
+def _by(why: str) -> list[str]:
+    return [why] if why else []
+
+
 def _tell_swept_sum(ctx: Context, found: _Sum) -> None:
     event = found.event
     if _is_small(found):
-        ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .detach() keeps the sum alone",
+        ctx.report("PLM102", event.stmt, f"{found.name} keeps one small tensor and its graph nodes a step; .detach() keeps the sum alone",
                    confidence=HIGH if found.certain else LOW, edits=[_sum_edit(ctx, found.added)], safe=True,
-                   evidence=[f"the backward pass of the same iteration frees what {ctx.program.source.segment(found.added)} saved"])
+                   evidence=[f"the backward pass of the same iteration frees what {ctx.program.source.segment(found.added)} saved", *_by(found.why)])
     else:
-        ctx.report("PLM102", event.stmt, f"{event.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
+        ctx.report("PLM102", event.stmt, f"{found.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
                    confidence=MEDIUM, edits=[_sum_edit(ctx, found.added)], safe=False)
 
 
 def _tell_sum(ctx: Context, found: _Sum) -> None:
     event, loop = found.event, found.loop
-    unseen = _caller_unseen(ctx, event, loop, event.name)
-    ctx.report("PLM101", event.stmt, f"{event.name} keeps the graph of every iteration: no backward pass frees it",
+    unseen = _caller_unseen(ctx, event, loop, found.name)
+    ctx.report("PLM101", event.stmt, f"{found.name} keeps the graph of every iteration: no backward pass frees it",
                confidence=HIGH if found.value.strong and not unseen else MEDIUM, edits=[_sum_edit(ctx, found.added)], safe=_is_small(found),
-               evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {ctx.program.source.segment(found.added)}"])
+               evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {ctx.program.source.segment(found.added)}", *_by(found.why)])
 
 
 def _caller_unseen(ctx: Context, event: Event, loop: Loop, name: str) -> bool:
@@ -173,18 +165,18 @@ def _came_with(trace: Trace, loop: Loop, own: set[str], fed: set[str]) -> bool:
 
 @checks("PLM102", "PLM103", "PLM110")
 def collected(ctx: Context) -> None:
-    for event in ctx.calls(*_GROWS):
+    for event in ctx.calls(*GROWS):
         if event.attr == "add" and (event.of is None or event.of.kind != values.LIST):
             continue  # a meter's method, more often than a set's
         of = event.call.func.value if isinstance(event.call.func, ast.Attribute) else event.call.func
         container = event.receiver or (dotted(of.value) if isinstance(of, ast.Subscript) else "")  # stats["loss"].append(loss)
         if container and event.call.args and not isinstance(event.stmt, ast.Return):
-            _contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
+            contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
         for event in trace.events:
             put = _put_by_statement(ctx, event) if event.value is not None and event.kind in ("store", "bind", "augment") else None
             if put is not None:
-                _contained(ctx, event, event.name, *put)
+                contained(ctx, event, event.name, *put)
 
 
 def _put_by_statement(ctx: Context, event: Event) -> tuple[ast.expr, values.Value] | None:
@@ -193,20 +185,13 @@ def _put_by_statement(ctx: Context, event: Event) -> tuple[ast.expr, values.Valu
     if value is None:
         return None
     if event.kind == "store":
-        return (what, value) if what is not None and _stores_by_key(event) else None
+        return (what, value) if what is not None and put_by_key(event) else None
     if event.kind == "bind":
         joined = _joined(ctx, event)
         return (joined, value) if joined is not None else None
     if event.kind == "augment" and event.name and value.items and isinstance(what, ast.List) and event.of is not None and event.of.kind == values.LIST:
         return what.elts[0], value.items[0]
     return None
-
-
-def _stores_by_key(event: Event) -> bool:
-    """`kept[i] = ...` of a list or dict, by a key that may be another each time."""
-    if not event.name or not isinstance(event.target, ast.Subscript) or isinstance(event.target.slice, (ast.Constant, ast.Slice, ast.Tuple)):
-        return False
-    return event.of is not None and event.of.kind in (values.DICT, values.LIST)
 
 
 def _joined(ctx: Context, event: Event) -> ast.expr | None:
@@ -228,6 +213,7 @@ class _Put:
     value: values.Value
     loop: Loop
     grad_fn: bool  #: `e.grad_fn`: the graph itself
+    why: str = ""  #: which function puts it there, if another does
 
     def small(self) -> bool:
         return self.value.scalar or _scalar_text(self.what)
@@ -254,14 +240,15 @@ def _carries_graph(put: _Put, in_fed: bool) -> bool:
     return put.grad_fn or value.graph == values.YES and tensors or in_fed and value.graph != values.NO and value.kind in ("", values.TENSOR)
 
 
-def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value: values.Value) -> None:
+def contained(ctx: Context, event: Event, container: str, what: ast.expr, value: values.Value, why: str = "") -> None:
+    """Report it if `container` collects graphs by the event: in a statement of the loop, or, as `why` says, in the function that is called."""
     if event.no_grad or event.loop is None or _own_model_code(event) or event.handler is not None:
         return
     loop, trains = _loop_of(ctx, event)
     if loop is None:
         return
     trace = ctx.trace(event)
-    put = _Put(event, container, what, value, loop, ctx.program.source.segment(what).endswith(".grad_fn"))
+    put = _Put(event, container, what, value, loop, ctx.program.source.segment(what).endswith(".grad_fn"), why)
     own, fed = names_in(what), ctx.fed(trace, loop)
     if not _carries_graph(put, bool(own & fed)) or not _keeps_all(ctx, trace, event, container, loop):
         return
@@ -285,7 +272,7 @@ def _tell_swept_put(ctx: Context, trace: Trace, put: _Put) -> None:
     if put.small():
         ctx.report("PLM102", put.event.stmt, f"{put.container} keeps one small tensor and its graph nodes a step; .detach() keeps the number alone",
                    confidence=HIGH if _goes_backward(ctx, trace, put.loop, put.what) else LOW, edits=_put_edits(ctx, put, ".detach()"), safe=True,
-                   evidence=[f"the backward pass of the same iteration frees what {text} saved"])
+                   evidence=[f"the backward pass of the same iteration frees what {text} saved", *_by(put.why)])
     elif put.value.device != "cpu" and put.value.kind in values.TENSORS:
         ctx.report("PLM102", put.event.stmt, f"{put.container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
                    edits=_put_edits(ctx, put, ".detach().cpu()"))
@@ -299,8 +286,29 @@ def _tell_put(ctx: Context, put: _Put) -> None:
     ctx.report("PLM103", event.stmt, f"{put.container} keeps every iteration's tensors with their graph",
                confidence=HIGH if (value.strong or put.grad_fn) and not unseen else MEDIUM,
                edits=_put_edits(ctx, put, ".detach()" if small else ".detach().cpu()") if not put.grad_fn and event.kind != "bind" and value.kind in values.TENSORS else [], safe=small,
-               evidence=[f"line {put.loop.node.lineno}: the loop; nothing in it goes backward from {ctx.program.source.segment(put.what)}"],
+               evidence=[f"line {put.loop.node.lineno}: the loop; nothing in it goes backward from {ctx.program.source.segment(put.what)}", *_by(put.why)],
                fix=[] if put.grad_fn or small else [".detach() frees the graph, .cpu() the GPU: with .detach() alone the tensors still pile up there"])
+
+
+@checks("PLM101", "PLM102", "PLM103", "PLM110")
+def kept_by_callee(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for event in [e for e in trace.events if e.kind == "call" and e.loop is not None and any(a.graph for a in e.args)]:
+            function = ctx.program.called_function(event)
+            if function is None or function is trace.function or function.name == "forward":
+                continue
+            for keep in keeps(ctx, function):
+                container = container_of(event, function, keep)
+                given = next((g for g in (argument(event, function, p) for p in sorted(keep.parameters)) if g is not None and g[1].graph), None)
+                if not container or given is None or event.loop is None or renewed(ctx, event, function, keep, event.loop):
+                    continue
+                home = ctx.program.home(function)
+                where = f"line {keep.line}" + (f" of {basename(home.source.path)}" if home is not ctx.program else "")
+                why = f"{where}: {function.path}() keeps it in {keep.container}"
+                if keep.sums:
+                    tell_if_summed(ctx, trace, event, container, *given, why)
+                else:
+                    contained(ctx, event, container, *given, why)
 
 
 @checks("PLM103", "PLM110")
@@ -336,7 +344,7 @@ def _born_in(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
     own = names_in(what)
     return any(e.kind in ("bind", "augment") and e.name in own and e.value is not None and e.value.graph for e in inside) or any(
         e.kind == "call" and e.stmt is not None and any(e.node is n for n in ast.walk(what)) and (ctx.program.is_model_call(e) or e.of is not None and
-        e.of.kind == values.CRITERION) for e in inside)
+        e.of.kind == values.CRITERION or e.value is not None and e.value.graph == values.YES and ctx.program.called_function(e) is not None) for e in inside)
 
 
 def _cleared_in_class(cls: Class | None, name: str) -> bool:
@@ -461,12 +469,13 @@ class _Kept:
 
 
 def _classes_within(ctx: Context, cls: Class) -> list[Class]:
-    """A class and all of this file that its body names: bases, parts, what it makes."""
+    """A class and all of the program that its body names: bases, parts, what it makes."""
     found, todo = [cls], [cls]
     while todo:
         at = todo.pop()
+        home = ctx.program.home(at)
         for name in {n.id for n in ast.walk(at.node) if isinstance(n, ast.Name)} | set(at.bases):
-            other = ctx.program.symbols.classes.get(name)
+            other = home.class_named(home.symbols.imports.get(name, name), at)
             if other is not None and other not in found:
                 found.append(other)
                 todo.append(other)
@@ -476,11 +485,11 @@ def _classes_within(ctx: Context, cls: Class) -> list[Class]:
 def _kept_on_self(ctx: Context, cls: Class) -> list[_Kept]:
     found = []
     for method in cls.methods.values():
-        trace = ctx.program.traces.get(method)
+        trace = ctx.program.trace_of(method)
         if trace is None or method.name in ("__init__", "__new__"):
             continue
         for event in trace.events:
-            puts = event.kind == "call" and event.attr in (*_GROWS, "copy_")
+            puts = event.kind == "call" and event.attr in (*GROWS, "copy_")
             name = event.receiver if puts else event.name
             if not puts and event.kind not in ("bind", "augment", "store") or not name.startswith("self.") or name.count(".") != 1 or event.no_grad or _number(event):
                 continue
@@ -516,7 +525,7 @@ def _certainly_carried(ctx: Context, event: Event, cls: Class) -> bool:
     if made is None or made.kind != values.MODULE or name not in _state_arguments(event.source):
         return False
     # Whatever else in the file writes a member of this name, or calls a method of it, may make it anew.
-    for node in ast.walk(ctx.program.source.tree):
+    for node in (n for tree in {ctx.program.source.tree, ctx.program.home(cls).source.tree} for n in ast.walk(tree)):
         if isinstance(node, ast.Attribute) and node.attr == member and isinstance(node.ctx, (ast.Store, ast.Del)) and not any(
                 node is part for part in ast.walk(stmt)) and not _in_init(cls, node):
             return False
@@ -884,8 +893,7 @@ def retried(ctx: Context) -> None:
 
 def _computes(ctx: Context, event: Event) -> bool:
     """Does the function of the file that is called run a model?"""
-    called = ctx.program.called_function(event)
-    trace = ctx.program.traces.get(called) if called is not None else None
+    trace = ctx.program.trace_of(ctx.program.called_function(event))
     return trace is not None and any(ctx.program.is_model_call(e) or ctx.program.is_backward(e) for e in trace.events)
 
 

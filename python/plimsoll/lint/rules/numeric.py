@@ -7,7 +7,7 @@ import re
 from .. import names, values
 from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in
 from ..finding import Edit
-from ..symbols import dotted
+from ..symbols import Class, dotted
 from ..trace import Event, Loop, Trace, apart, leads_to
 
 
@@ -57,10 +57,10 @@ def _function_zeroes(ctx: Context, event: Event) -> bool:
     called = ctx.program.called_function(event)
     if called is None:
         return not event.name.startswith("torch.") and event.attr != "step" and bool(re.search(r"zero_|_zero|reset_grad|optim", event.attr))
-    inner = ctx.program.traces.get(called)
+    inner = ctx.program.trace_of(called)
     if inner is not None and any(_zeroes(e) for e in inner.events):
         return True
-    return called.cls is not None and "zero_grad" in ctx.program.source.segment(called.cls.node)
+    return called.cls is not None and "zero_grad" in ctx.program.home(called).source.segment(called.cls.node)
 
 
 def _step_zeroes(ctx: Context, event: Event) -> bool:
@@ -69,7 +69,8 @@ def _step_zeroes(ctx: Context, event: Event) -> bool:
     if of is None:
         return False
     if event.attr == "step":
-        return of.cls is not None or any(k.arg and "zero" in k.arg for k in event.call.keywords) or bool(event.call.args) and of.kind == values.OPTIMIZER
+        step = ctx.program.method(of.cls, "step") if of.cls is not None else None
+        return of.cls is not None and (step is None or any(_zeroes(e) for e in _events_of(ctx, event))) or any(k.arg and "zero" in k.arg for k in event.call.keywords) or bool(event.call.args) and of.kind == values.OPTIMIZER
     return event.attr == "backward" and of.kind == values.ACCEL and "zero_grad" in ctx.program.source.text
 
 
@@ -117,6 +118,12 @@ def cleared_before_step(ctx: Context) -> None:
                    evidence=[f"line {backward.node.lineno}: the backward pass", f"line {step.node.lineno}: the step"])
 
 
+def _events_of(ctx: Context, event: Event) -> list[Event]:
+    """What the function that is called does."""
+    trace = ctx.program.trace_of(ctx.program.called_function(event))
+    return trace.events if trace is not None else []
+
+
 @checks("PLM803")
 def scheduler_first(ctx: Context) -> None:
     for event in ctx.calls("step"):
@@ -127,8 +134,7 @@ def scheduler_first(ctx: Context) -> None:
         trace = ctx.trace(event)
         loop = event.loop
         inside = trace.inside(loop) if loop is not None else []
-        steps = [e for e in inside if ctx.program.is_step(e) or e.kind == "call" and ctx.program.called_function(e) is not None and any(
-            ctx.program.is_step(s) for s in ctx.program.traces[ctx.program.called_function(e)].events)]  # type: ignore[index]
+        steps = [e for e in inside if ctx.program.is_step(e) or e.kind == "call" and any(ctx.program.is_step(s) for s in _events_of(ctx, e))]
         if not steps or not event.every(loop) or any(leads_to(s, event) for s in steps):
             continue
         if any(leads_to(s, event) for s in trace.events[:loop.start if loop else 0] if ctx.program.is_step(s)) or not any(leads_to(event, s) for s in steps):
@@ -298,6 +304,12 @@ def train_not_restored(ctx: Context) -> None:
 _SWITCHES = re.compile(r"\.eval\(|\.train\(\s*[^\s)]")  # .train() alone is not an evaluation mode; .train(mode) may be
 
 
+def _differs(ctx: Context, cls: Class | None) -> bool:
+    """May a module do another thing in training?  Its file, or this one, names what does."""
+    texts = ctx.program.source.text, ctx.program.home(cls).source.text if cls is not None else ""
+    return any(word in text for text in texts for word in ("Dropout", "dropout", "BatchNorm"))
+
+
 @checks("PLM809")
 def eval_missing(ctx: Context) -> None:
     for trace in ctx.traces:
@@ -308,7 +320,7 @@ def eval_missing(ctx: Context) -> None:
                 continue
             if function.name and not ctx.program.callers.get(function):
                 continue  # its callers, elsewhere, may have called .eval()
-            if not any(e.value is not None and e.value.kind == values.OPTIMIZER for e in ctx.program.events()) or calls[0].of is not None and (calls[0].of.cls is not None or calls[0].of.qual.startswith("torch.nn.")) and not ctx.mentions("Dropout", "dropout", "BatchNorm"):
+            if not any(e.value is not None and e.value.kind == values.OPTIMIZER for e in ctx.program.events()) or calls[0].of is not None and (calls[0].of.cls is not None or calls[0].of.qual.startswith("torch.nn.")) and not _differs(ctx, calls[0].of.cls):
                 continue  # nothing here trains it, or nothing in it differs there
             if function.cls is not None and function.cls.lightning or ctx.program.symbols.imported("lightning", "pytorch_lightning"):
                 continue

@@ -145,7 +145,7 @@ def _unscaled_twice(ctx: Context, inside: list[Event]) -> None:
 
 @checks("PLM305")
 def fp16_without_scaler(ctx: Context) -> None:
-    if ctx.mentions("GradScaler", "scaler", "Scaler") or ctx.program.symbols.imported(*_FRAMEWORKS) or ctx.program.symbols.star:
+    if ctx.mentions("GradScaler", "scaler", "Scaler") or ctx.program.symbols.imported(*_FRAMEWORKS) or bool(ctx.program.symbols.stars):
         return
     for trace in ctx.traces:
         for loop in ctx.steps(trace):

@@ -268,7 +268,7 @@ def _of_dataset(ctx: Context, event: Event) -> Class | None:
         return None
     given = event.argument(0, "dataset")
     value = next((a for a in event.args if a.cls is not None and a.cls.dataset), None) if given is not None else None
-    return value.cls if value is not None else None
+    return value.cls if value is not None and value.cls is not None and ctx.program.home(value.cls) is ctx.program else None
 
 
 @checks("PLM212")
