@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""saves.py [FOLDER]: what saving 4 GB costs a loop of steps of 75 ms on a GPU, and what loading takes; exit 77 without a GPU.
+"""saves.py [FOLDER]: what saving 4 GB costs a loop of steps on a GPU, and what loading takes; exit 77 without one.
 
 A loop of --steps steps with one save, next to the same loop without, in turn, --pairs times; FOLDER is on the disk to be saved
 to.  The anchors are what that disk takes, written and synced, and torch.load with load_state_dict() out of /dev/shm.
@@ -17,7 +17,7 @@ from torch import nn
 from plimsoll.checkpoint._load import Compared, read
 from plimsoll.checkpoint import Checkpointer
 
-WIDTH, BLOCKS, STEP_S = 2048, 10, 0.075
+WIDTH, BLOCKS = 2048, 10
 
 
 class Block(nn.Module):
@@ -30,13 +30,13 @@ class Block(nn.Module):
 
 
 class Job:
-    def __init__(self):
+    def __init__(self, step_s):
         self.model = nn.Sequential(*[Block() for _ in range(BLOCKS)]).cuda()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
         self.x = torch.randn(2048, WIDTH, device="cuda")
         self.bytes, self.passes = 3 * sum(4 * p.numel() for p in self.model.parameters()), 1
         self.run(5)
-        self.passes = max(1, round(STEP_S / (timed(lambda: self.run(5)) / 5)))
+        self.passes = max(1, round(step_s / (timed(lambda: self.run(5)) / 5)))
         self.run(5)
         self.step_s = timed(lambda: self.run(10)) / 10
 
@@ -89,7 +89,8 @@ def loops(job, checkpointer, pairs, steps):
         print(f"{steps} steps without {took[None]:.3f} s, with a save {took[save]:.3f} s: {took[save] - took[None]:+.3f} s; the call "
               f"{saved[1] * 1e3:.1f} ms, of these {saved[0].waited_s * 1e3:.1f} for memory; durable {saved[0].durable_s:.1f} s after", flush=True)
         off, on = off + took[None], on + took[save]
-    print(f"{on / off:.4f} times the loop without; 10 saves in 1,000 steps of 75 ms: {1 + (on - off) / pairs * 10 / 75:.4f}", flush=True)
+    print(f"{on / off:.4f} times the loop without; 10 saves in 1,000 steps of {job.step_s * 1e3:.0f} ms: "
+          f"{1 + (on - off) / pairs / (100 * job.step_s):.4f}", flush=True)
 
 
 def loads(job, checkpointer, folder):
@@ -118,13 +119,14 @@ def main():
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--step-ms", type=float, default=75, help="about: a whole number of forward and backward passes")
     given = parser.parse_args()
     if not torch.cuda.is_available():
         print("SKIPPED: no GPU", file=sys.stderr)
         return 77
     folder = tempfile.mkdtemp(prefix="plimsoll-saves", dir=given.folder)
     try:
-        job = Job()
+        job = Job(given.step_ms / 1e3)
         print(f"{job.bytes / 1e9:.2f} GB, steps of {job.step_s * 1e3:.1f} ms; the disk takes {disk_rate(folder):.2f} GB/s", flush=True)
         with Checkpointer(os.path.join(folder, "ckpts"), keep_last=1) as checkpointer:
             began = time.perf_counter()

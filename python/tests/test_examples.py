@@ -17,6 +17,8 @@ TORCH = importlib.util.find_spec("torch") is not None
 PYTEST = importlib.util.find_spec("pytest") is not None
 TASKS = sorted("docs/tasks/" + name for name in os.listdir(os.path.join(SOURCE, "docs", "tasks")))
 NEEDS_TORCH = re.compile(r"\b(model|loader|batch|optimizer|train_step)\b")
+ran: list[str] = []
+left: dict[str, int] = {}  # examples that are not run, by what is not there
 
 
 def blocks(path: str) -> list[tuple[int, str]]:
@@ -24,6 +26,24 @@ def blocks(path: str) -> list[tuple[int, str]]:
     with open(os.path.join(SOURCE, path), encoding="utf-8") as f:
         text = f.read()
     return [(text.count("\n", 0, found.start()) + 2, found[1]) for found in re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M)]
+
+
+def run(path: str, line: int, code: str, space: dict) -> None:
+    """The block, or a word of what it lacks here."""
+    lacks = ("a GPU" if code.startswith("# GPU") else "PyTorch" if NEEDS_TORCH.search(code) and not TORCH else
+             "pytest" if "import pytest" in code and not PYTEST else "")
+    if lacks:
+        left[lacks] = left.get(lacks, 0) + 1
+        return
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
+        for name in ("died.html", "ckpts"):
+            code = code.replace(f'"{name}"', repr(os.path.join(folder, name)))
+        exec(compile("\n" * (line - 1) + code, path, "exec"), space)
+    ran.append(f"{path}:{line}")
+
+
+def tearDownModule():
+    print(f"{len(ran)} examples run", *(f"{n} not, without {what}" for what, n in left.items()), sep="; ", file=sys.stderr)
 
 
 def names() -> dict:
@@ -48,41 +68,38 @@ def names() -> dict:
 class Examples(unittest.TestCase):
     def test_docs(self):
         os.chdir(SOURCE)
-        space, ran = names(), 0
+        space = names()
         for line, code in blocks("docs/python.md"):
-            if code.startswith("# GPU") or NEEDS_TORCH.search(code) and not TORCH or "import pytest" in code and not PYTEST:
-                continue
-            with self.subTest(line=line), tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
-                code = code.replace('"died.html"', repr(os.path.join(folder, "died.html")))
-                exec(compile("\n" * (line - 1) + code, "docs/python.md", "exec"), space)
-                ran += 1
-        self.assertGreaterEqual(ran, 7 if TORCH else 2)
+            with self.subTest(line=line):
+                run("docs/python.md", line, code, space)
+        self.assertGreaterEqual(sum(where.startswith("docs/python.md") for where in ran), 7 if TORCH else 2)
 
     @unittest.skipUnless(TORCH and importlib.util.find_spec("mypy"), "mypy or PyTorch is not there")
     def test_types(self):
         # `report(...).verdict.cause`: verdict may be None.
         given = "from typing import Any\nimport plimsoll\n" + "".join(f"{name}: Any = None\n" for name in sorted(
             set(names()) | {"train_size"}) if name != "__name__")
-        package = os.path.dirname(os.path.dirname(os.path.abspath(plimsoll.__file__)))
+        package = os.path.dirname(os.path.abspath(plimsoll.__file__))
         with tempfile.TemporaryDirectory() as folder:
             files = []
             for path in ("docs/python.md", "README.md", *TASKS):
                 files.append(os.path.join(folder, re.sub(r"\W", "_", path) + ".py"))
                 with open(files[-1], "w") as f:
                     f.write(given + "\n".join(code for _, code in blocks(path)))
+            # The package alone: mypy refuses a folder of installed packages there.
+            typed = os.path.join(folder, "typed")
+            os.mkdir(typed)
+            os.symlink(package, os.path.join(typed, "plimsoll"))
             done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", folder, "--follow-imports", "silent", *files], cwd=folder,
-                                  capture_output=True, text=True, env={**os.environ, "MYPYPATH": package}, timeout=600)
+                                  capture_output=True, text=True, env={**os.environ, "MYPYPATH": typed}, timeout=600)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_readme_and_tasks(self):
         os.chdir(SOURCE)
         for path in ("README.md", *TASKS):
             for line, code in blocks(path):
-                if NEEDS_TORCH.search(code) and not TORCH:
-                    continue
-                with self.subTest(path, line=line), tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
-                    code = code.replace('"ckpts"', repr(os.path.join(folder, "ckpts")))
-                    exec(compile("\n" * (line - 1) + code, path, "exec"), names())
+                with self.subTest(path, line=line):
+                    run(path, line, code, names())
 
     def test_notebook(self):
         # Cell by cell, as a kernel would; check-python runs it in a real one too.

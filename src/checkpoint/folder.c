@@ -715,6 +715,65 @@ static enum plim_status read_all_folder(struct folder *f, struct plim_err *err)
 	return st ? st : check_set(f, err);
 }
 
+/* ---- the texts of a Checkpointer: state.json and rank-00000.json (python/plimsoll/checkpoint) ---- */
+
+static enum plim_status job_push(struct ckpt *c, const char *name, struct plim_err *err)
+{
+	struct ckpt_key k = { 0 };
+	enum plim_status st = PLIM_OK;
+
+	k.name = ckpt_model_printf(c, &st, err, "%.300s", name);
+	k.what = ckpt_model_printf(c, &st, err, "in the job's state");
+	return st ? st : vec_push(c->mem, &c->keys, k, err);
+}
+
+/* A scheduler, a scaler, ...: by the name that save() was given. */
+static enum plim_status job_object(void *ctx, struct json *j, const char *key, struct plim_err *err)
+{
+	struct json_token t;
+	enum plim_status st = json_next(j, &t, err);
+
+	if (!st)
+		st = json_skip(j, &t, err);
+	return st ? st : job_push(ctx, key, err);
+}
+
+static enum plim_status job_key(struct ckpt *c, struct json *j, const char *key, void *ctx,
+				struct plim_err *err)
+{
+	static const char *const wanted[] = {
+		"step", "metrics", "versions", "commit", "rng", NULL
+	};
+	struct json_token t;
+	bool *ours = ctx; /* the schema comes first */
+	enum plim_status st = json_next(j, &t, err);
+
+	if (st)
+		return st;
+	if (!strcmp(key, "schema") && t.kind == JSON_STRING)
+		*ours = !strcmp(t.string, "state/1") || !strcmp(t.string, "rank/1");
+	if (*ours && !strcmp(key, "stateful") && t.kind == JSON_OBJECT)
+		return json_members(j, &t, job_object, c, err);
+	if (*ours && t.kind != JSON_NULL && is_wanted(wanted, key))
+		st = job_push(c, key, err);
+	return st ? st : json_skip(j, &t, err);
+}
+
+static enum plim_status read_texts_job(struct folder *f, struct plim_err *err)
+{
+	static const char *const names[] = { "state.json", "rank-00000.json" };
+	enum plim_status st = PLIM_OK;
+
+	/* Without the manifest such a name may be of any program. */
+	for (size_t i = 0; !st && folder_has(f, "plimsoll.manifest.json") && i < 2; i++) {
+		bool ours = false;
+
+		if (folder_has(f, names[i]))
+			st = ckpt_text_read(f->ckpt, f->dir, names[i], job_key, &ours, err);
+	}
+	return st;
+}
+
 static enum plim_status read_texts(struct folder *f, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
@@ -725,7 +784,7 @@ static enum plim_status read_texts(struct folder *f, struct plim_err *err)
 		st = ckpt_text_read(f->ckpt, f->dir, "adapter_config.json", config_key, NULL, err);
 	if (!st && folder_has(f, "trainer_state.json"))
 		st = ckpt_text_read(f->ckpt, f->dir, "trainer_state.json", trainer_key, NULL, err);
-	return st;
+	return st ? st : read_texts_job(f, err);
 }
 
 /* PEFT makes every adapter of the rank that the config says, except for those that rank_pattern names. */

@@ -18,7 +18,7 @@ static int is_prose(const char *text, size_t n)
 		    !isspace((unsigned char)text[i]))
 			return 0;
 	for (size_t i = 0; n >= 16 && isalnum((unsigned char)text[0]) && i < first; i++)
-		if (strchr(" ,;\t", text[i]))
+		if (strchr(" ,;:\t", text[i]))
 			return 1;
 	return 0;
 }
