@@ -88,6 +88,8 @@ class Calls(Evaluator):
             value = value.without_graph()
         if value.node is None and value.kind not in ("", values.NUMBER, values.TEXT):
             value = replace(value, node=node)
+        if attr in ("backward", "manual_backward") and not self.no_grad:
+            self.went_backward(node)
         made = self.event("call", node)
         if made is not None:
             made.name = qualified or (receiver + "." + attr if receiver else attr)
@@ -108,6 +110,15 @@ class Calls(Evaluator):
             return self.plain(node, func, args, named)
         return self.called(node, of or UNKNOWN_VALUE, args, named)
 
+    def went_backward(self, node: ast.Call) -> None:
+        """`loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`: the name has a graph, whatever made it; a scalar if it alone goes backward."""
+        of = node.func.value if isinstance(node.func, ast.Attribute) else None
+        for given in (of, *(node.args[:1])):
+            inner = given.args[0] if isinstance(given, ast.Call) and len(given.args) == 1 else given
+            known = self.env.get(inner.id) if isinstance(inner, ast.Name) else None
+            if isinstance(inner, ast.Name) and known is not None and known.kind in ("", values.NUMBER, *values.TENSORS) and not known.qual:
+                self.env[inner.id] = replace(known, kind=values.TENSOR, strong=True, graph=values.YES, scalar=True, items=None)
+
     # ---- f(x) ----
 
     def plain(self, node: ast.Call, func: ast.Name, args: tuple[Value, ...], named: Named) -> Value:
@@ -118,6 +129,8 @@ class Calls(Evaluator):
                 return NUMBER_VALUE
             if name in _WRAPS_LOADER or name == "zip" or name == "iter" or name == "next":
                 return self.iterable(name, args)
+            if name == "sum" and node.args and isinstance(node.args[0], ast.GeneratorExp) and first.items:
+                self.comprehended(node.args[0], first.items[0])
             if name == "sum" and first.kind in (values.LIST, values.TUPLE, values.DICT, values.OUTPUT, values.TENSOR):
                 return Value(values.TENSOR, first.strong, first.graph, scalar=True) if first.graph else UNKNOWN_VALUE
             if name in ("list", "dict", "set", "tuple", "deque", "defaultdict"):

@@ -76,7 +76,7 @@ def pick(node: ast.AST | None, kind: type) -> Iterator[ast.AST]:
 
 
 def constant(node: ast.expr | None) -> object:
-    """Value of a literal; Ellipsis for what is none."""
+    """Value of a literal, or Ellipsis."""
     return node.value if isinstance(node, ast.Constant) else ...
 
 
@@ -233,17 +233,25 @@ class Context:
         modes = [e for e in trace.events[:end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords]
         if modes:
             return modes[-1].attr == "eval" and not modes[-1].call.args
-        own = {a.arg for a in parameters(trace.function)} | trace.function.bound
+        given = {a.arg for a in parameters(trace.function)}
         names_ = {e.receiver or dotted(e.call.func) for e in called}
+        if names_ and names_ <= given:
+            ways = [self._mode(self.program.traces[c.function].events[:c.index]) for c in self.program.callers.get(trace.function, ())]
+            return bool(ways) and all(mode == "eval" for mode in ways)
+        own = given | trace.function.bound
         return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
+
+    @staticmethod
+    def _mode(events: list[Event]) -> str:
+        """The mode that a model was put into last: "eval", "train", or "" if in none."""
+        return next((e.attr for e in reversed(events) if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords), "")
 
     def set_to_train(self, trace: Trace, loop: Loop) -> bool:
         """Was a model put into training mode last, before the loop or before a call of its function, and trained by another function?"""
         if self.any_backward(trace):
             return False
         ways = [trace.events[:loop.start]] + [self.program.traces[c.function].events[:c.index] for c in self.program.callers.get(trace.function, ())]
-        modes = [[e.attr for e in way if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords] for way in ways]
-        return any(way and way[-1] == "train" for way in modes)
+        return any(self._mode(way) == "train" for way in ways)
 
     def any_backward(self, trace: Trace) -> bool:
         return any(self.feeds(e) for e in trace.events)

@@ -103,7 +103,8 @@ class Evaluator:
         name = node.id
         found = self.env.get(name)
         if found is not None and found.strong:
-            return found
+            is_model = found.kind == values.CHECKPOINT and "()" in self.function.uses.get(name, set())  # what torch.load gave, and is called
+            return Value(values.MODULE, True) if is_model else found
         cls = self.symbols.classes.get(name)
         if cls is not None and name not in self.env:
             return Value(qual=name, cls=cls)
@@ -298,10 +299,14 @@ class Evaluator:
         saved = self._generators(node.generators)
         item = self.eval(node.elt)
         self.env = saved
-        made = self.event("comprehension", node) if not isinstance(node, ast.GeneratorExp) else None
-        if made is not None:
-            made.value, made.source = item, node.elt
+        if not isinstance(node, ast.GeneratorExp):
+            self.comprehended(node, item)
         return Value(values.LIST, True, item.graph, items=(item,), node=node)
+
+    def comprehended(self, node: ast.expr, item: Value) -> None:
+        made = self.event("comprehension", node)
+        if made is not None:
+            made.value, made.source = item, node.elt  # type: ignore[attr-defined]
 
     def _dict_comprehension(self, node: ast.expr) -> Value:
         assert isinstance(node, ast.DictComp)
@@ -406,7 +411,7 @@ def kind_of_uses(uses: set[str] | frozenset[str]) -> str:
     """What only that kind of object is asked."""
     if "zero_grad" in uses and "step" in uses or "param_groups" in uses:
         return values.ENGINE if "backward" in uses else values.OPTIMIZER
-    if "eval()" in uses or "load_state_dict" in uses and "()" in uses or "parameters" in uses or "named_parameters" in uses or "named_modules" in uses or (
+    if "()" in uses and uses & {"cuda", "half", "train"} or "eval()" in uses or "load_state_dict" in uses and "()" in uses or "parameters" in uses or "named_parameters" in uses or "named_modules" in uses or (
             "train" in uses and "eval" in uses) or "requires_grad_" in uses and ("eval" in uses or "train" in uses) or (
             "load_state_dict" in uses and "eval" in uses):
         return values.MODULE

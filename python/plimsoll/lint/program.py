@@ -432,7 +432,7 @@ def analyse(source: Source, files: Files | None = None) -> Program:
 
 
 def followed(folders: Sequence[str] = ()) -> Files:
-    """The files that imports may lead to, beside a file or in these folders: of each, only what is asked for is walked."""
+    """The files that imports may lead to, in the folder of a file or in these: of each, only what is asked for is walked."""
 
     def make(source: Source, files: Files) -> Program:
         return Program(source, collect(source.tree, source.text), files, followed=True)

@@ -355,3 +355,122 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
+#: bad 102 what a function goes backward from and returns, summed up
+def step(net, batch):
+    optimizer.zero_grad()
+    loss = net(batch).loss
+    loss.backward()
+    optimizer.step()
+    return loss
+
+total = 0
+for x in loader:
+    total += step(model, x)  # PLM102
+print(total)
+#: good 102 the same as a number
+def step(net, batch):
+    optimizer.zero_grad()
+    loss = net(batch).loss
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+total = 0
+for x in loader:
+    total += step(model, x)
+print(total)
+#: bad 102 a method that goes backward and writes its history
+class Learner:
+    def __init__(self, net):
+        self.net, self.history = net, {"loss": []}
+
+    def learn(self, x, y):
+        loss = criterion(self.net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        self.history["loss"].append(loss)  # PLM102
+#: good 102 a history that is emptied, or of numbers
+class Learner:
+    def __init__(self, net):
+        self.net, self.history, self.kept = net, [], []
+
+    def learn(self, x, y):
+        loss = criterion(self.net(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        self.history.append(loss)
+        loss = loss.item()
+        self.kept.append(loss)
+
+    def report(self):
+        print(sum(self.history))
+        self.history.clear()
+#: bad 102 a closure that writes into the list around it
+losses = []
+for i in range(100):
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        losses.append(loss)  # PLM102
+        return loss
+    optimizer.step(closure)
+#: bad 102 a running mean, a mean over all and a record of each step
+mean, average, records = 0, 0, []
+for i, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    mean = 0.99 * mean + 0.01 * loss  # PLM102
+    average = (average * i + loss) / (i + 1)  # PLM102
+    records.append({"step": i, "loss": loss})  # PLM102
+#: good 102 running means of numbers
+mean = 0
+for i, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    mean = 0.99 * mean + 0.01 * loss.item()
+#: bad 102 parts of a loss, by name
+meters = {}
+for x, y in loader:
+    parts = model(x, y)
+    loss = sum(part for part in parts.values())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    for name, part in parts.items():
+        meters.setdefault(name, []).append(part)  # PLM102
+#: bad 103 outputs by file name, of a model from torch.load
+import glob
+net = torch.load("model.pt")
+net.cuda()
+results = {}
+for path in glob.glob("*.pt"):
+    results[path] = net(torch.load(path))  # PLM103 PLM110
+#: bad 103 a model that the caller put into eval mode
+def index(net, data):
+    found = {}
+    for i in range(len(data)):
+        found[i] = net(data[i].cuda())  # PLM103 PLM110
+    return found
+
+def main(data):
+    net = Net()
+    net.load_state_dict(torch.load("net.pt"))
+    net.eval()
+    return index(net, data)
+#: good 103 110 a pipeline turns gradients off by itself
+def sample(pipeline, loader):
+    pipeline.to("cuda")
+    for example in loader:
+        for image in pipeline(example["prompt"]).images:
+            image.save("image.png")
+#: bad 110 a sum over a generator in eval mode
+def validate(net, loader):
+    net.eval()
+    return sum(criterion(net(x), y) for x, y in loader)  # PLM103

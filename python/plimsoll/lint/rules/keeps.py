@@ -15,17 +15,28 @@ _EMPTIES = frozenset("clear pop popleft popitem".split())
 
 
 def added_by(event: Event) -> ast.expr | None:
-    """What `acc += e` or `acc = acc + e` adds."""
+    """What `acc += e`, `acc = acc + e` or `acc = 0.9 * acc + e` adds."""
     if event.kind == "augment":
         stmt = event.stmt
         return stmt.value if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) else None
-    source = event.source
-    if event.kind == "bind" and isinstance(source, ast.BinOp) and isinstance(source.op, ast.Add) and isinstance(event.stmt, ast.Assign):
-        if dotted(source.left) == event.name:
-            return source.right
-        if dotted(source.right) == event.name:
-            return source.left
-    return None
+    return _added(event.source, event.name) if event.kind == "bind" and event.name and isinstance(event.stmt, ast.Assign) else None
+
+
+def _added(source: ast.expr | None, name: str) -> ast.expr | None:
+    """The other side of the addition that has the name on one side, however scaled."""
+    if not isinstance(source, ast.BinOp):
+        return None
+    sides = [(source.left, source.right), (source.right, source.left)]
+    if isinstance(source.op, ast.Add):
+        return next((other for side, other in sides if _scaled(side) == name), None)
+    return next(filter(None, (_added(side, name) for side, _ in sides)), None) if isinstance(source.op, (ast.Mult, ast.Div)) else None
+
+
+def _scaled(node: ast.expr) -> str:
+    """The name of `acc` and `0.9 * acc`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
+        return _scaled(node.left) or _scaled(node.right)
+    return dotted(node)
 
 
 def put_by_key(event: Event) -> bool:

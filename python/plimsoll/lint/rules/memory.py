@@ -11,7 +11,7 @@ from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, na
 from ..finding import Edit
 from ..symbols import Class, Function, dotted
 from ..trace import Event, Loop, Trace, apart
-from ..walk import argument
+from ..walk import argument, parameters
 from .keeps import GROWS, added_by, container_of, keeps, put_by_key, renewed
 
 
@@ -31,7 +31,10 @@ def _loop_of(ctx: Context, event: Event) -> tuple[Loop | None, bool]:
     step = ctx.step_of(event)
     if step is not None and not step.framework:
         return step, True
-    return ctx.inference_of(event), False
+    inference = ctx.inference_of(event)
+    if inference is not None:
+        return inference, False
+    return next((l for l in ctx.training(ctx.trace(event)) if l is event.loop and not l.framework), None), True
 
 
 def _outlives(ctx: Context, event: Event, trace: Trace, name: str, loop: Loop) -> bool:
@@ -70,12 +73,13 @@ def _sum_of(ctx: Context, trace: Trace, event: Event, name: str, added: ast.expr
         return None
     fed = ctx.fed(trace, loop)
     in_fed = bool(own & fed)
-    certain = trains and _goes_backward(ctx, trace, loop, added) and not _number_by_then(trace, event, added)
+    gone = trains and _gone_backward(ctx, trace, loop, added)
+    certain = trains and _goes_backward(ctx, trace, loop, added) and not _number_by_then(trace, event, added) or gone and _has_graph(value, False) and value.strong
     if not certain and not _has_graph(value, in_fed) or not in_fed and not _born_in(ctx, trace, loop, added):
         return None
     if _fed_later(ctx, trace, event.function, name) or not _outlives(ctx, event, trace, name, loop):
         return None
-    return _Sum(event, name, added, value, loop, trains, certain, trains and (in_fed or _came_with(trace, loop, own, fed)), why)
+    return _Sum(event, name, added, value, loop, trains, certain, trains and (in_fed or _came_with(trace, loop, own, fed) or gone), why)
 
 
 def _fed_later(ctx: Context, trace: Trace, function: Function, name: str) -> bool:
@@ -124,7 +128,7 @@ def _tell_swept_sum(ctx: Context, found: _Sum) -> None:
     event = found.event
     if _is_small(found):
         ctx.report("PLM102", event.stmt, f"{found.name} keeps one small tensor and its graph nodes a step; .detach() keeps the sum alone",
-                   confidence=HIGH if found.certain else LOW, edits=[_sum_edit(ctx, found.added)], safe=True,
+                   confidence=HIGH if found.certain or _has_graph(found.value, False) and found.value.strong else LOW, edits=[_sum_edit(ctx, found.added)], safe=True,
                    evidence=[f"the backward pass of the same iteration frees what {ctx.program.source.segment(found.added)} saved", *_by(found.why)])
     else:
         ctx.report("PLM102", event.stmt, f"{found.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
@@ -146,7 +150,9 @@ def _caller_unseen(ctx: Context, event: Event, loop: Loop, name: str) -> bool:
 
 
 def _goes_backward(ctx: Context, trace: Trace, loop: Loop, node: ast.expr) -> bool:
-    """Is it the very name that goes backward in the loop?  Then it has a graph for certain."""
+    """Is it the very name that goes backward in the loop, or a multiple of it?  Then it has a graph for certain."""
+    if isinstance(node, ast.BinOp):
+        return _goes_backward(ctx, trace, loop, node.left) or _goes_backward(ctx, trace, loop, node.right)
     return isinstance(node, ast.Name) and any(e.receiver == node.id or any(dotted(part) == node.id for part in (*e.call.args, *(
         a for n in pick(e.call.func, ast.Call) for a in n.args))) for e in trace.inside(loop) if ctx.program.is_backward(e))  # type: ignore[attr-defined]
 
@@ -158,9 +164,23 @@ def _number_by_then(trace: Trace, event: Event, node: ast.expr) -> bool:
 
 
 def _came_with(trace: Trace, loop: Loop, own: set[str], fed: set[str]) -> bool:
-    """Is it one of several results of a call, of which another goes backward?  `loss, part = criterion(out)` has one graph."""
+    """Is it one of several results of a call, of which another goes backward?  `loss, part = criterion(out)` has one graph.
+
+    Or an element of a container that goes backward as a whole: `for name, part in losses.items()`.
+    """
+    if any(e.kind == "bind" and e.name in own and isinstance(e.stmt, (ast.For, ast.AsyncFor)) and names_in(e.source) & fed for e in trace.inside(loop)):
+        return True
     calls = {e.stmt for e in trace.inside(loop) if e.kind == "bind" and e.name in own and isinstance(e.stmt, ast.Assign) and isinstance(e.stmt.value, ast.Call)}
     return any(e.kind == "bind" and e.name in fed and e.stmt in calls for e in trace.inside(loop))
+
+
+def _gone_backward(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
+    """Is it what a function returns that goes backward from it: `loss = train_step(batch)`?"""
+    own = names_in(what)
+    bound = [e.source for e in trace.inside(loop) if e.kind == "bind" and e.name in own and e.source is not None]
+    nodes = {n for source in (what, *bound) for n in ast.walk(source) if isinstance(n, ast.Call)}
+    inner = [ctx.program.trace_of(ctx.program.called_function(e)) for e in trace.inside(loop) if e.kind == "call" and e.node in nodes]
+    return any(t is not None and ctx.returned(t) & ctx.fed(t) for t in inner)
 
 
 @checks("PLM102", "PLM103", "PLM110")
@@ -169,7 +189,7 @@ def collected(ctx: Context) -> None:
         if event.attr == "add" and (event.of is None or event.of.kind != values.LIST):
             continue  # a meter's method, more often than a set's
         of = event.call.func.value if isinstance(event.call.func, ast.Attribute) else event.call.func
-        container = event.receiver or (dotted(of.value) if isinstance(of, ast.Subscript) else "")  # stats["loss"].append(loss)
+        container = event.receiver or _holder(of)
         if container and event.call.args and not isinstance(event.stmt, ast.Return):
             contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
@@ -216,7 +236,8 @@ class _Put:
     why: str = ""  #: which function puts it there, if another does
 
     def small(self) -> bool:
-        return self.value.scalar or _scalar_text(self.what)
+        inner = [item for item in self.value.items or () if item.graph]
+        return self.value.scalar or _scalar_text(self.what) or bool(inner) and all(item.scalar for item in inner)
 
 
 def _keeps_all(ctx: Context, trace: Trace, event: Event, container: str, loop: Loop) -> bool:
@@ -252,7 +273,7 @@ def contained(ctx: Context, event: Event, container: str, what: ast.expr, value:
     own, fed = names_in(what), ctx.fed(trace, loop)
     if not _carries_graph(put, bool(own & fed)) or not _keeps_all(ctx, trace, event, container, loop):
         return
-    if trains and not put.grad_fn and (own & fed or _came_with(trace, loop, own, fed)):
+    if trains and not put.grad_fn and (own & fed or _came_with(trace, loop, own, fed) or _gone_backward(ctx, trace, loop, what)):
         _tell_swept_put(ctx, trace, put)
         return
     if not put.grad_fn and not _born_in(ctx, trace, loop, what):
@@ -260,6 +281,11 @@ def contained(ctx: Context, event: Event, container: str, what: ast.expr, value:
     if any(container in names_in(a) for e in trace.inside(loop) if ctx.program.is_model_call(e) for a in e.call.args):
         return  # each pass goes on from the ones before: an unrolled recurrence
     _tell_put(ctx, put)
+
+
+def _parts(what: ast.expr) -> list[ast.expr]:
+    """What a display holds; anything else is one part."""
+    return what.values if isinstance(what, ast.Dict) else what.elts if isinstance(what, (ast.Tuple, ast.List)) else [what]
 
 
 def _put_edits(ctx: Context, put: _Put, text: str) -> list[Edit | None]:
@@ -271,7 +297,8 @@ def _tell_swept_put(ctx: Context, trace: Trace, put: _Put) -> None:
     text = ctx.program.source.segment(put.what)
     if put.small():
         ctx.report("PLM102", put.event.stmt, f"{put.container} keeps one small tensor and its graph nodes a step; .detach() keeps the number alone",
-                   confidence=HIGH if _goes_backward(ctx, trace, put.loop, put.what) else LOW, edits=_put_edits(ctx, put, ".detach()"), safe=True,
+                   confidence=HIGH if any(_goes_backward(ctx, trace, put.loop, part) for part in _parts(put.what)) or
+                   _gone_backward(ctx, trace, put.loop, put.what) and put.value.strong else LOW, edits=_put_edits(ctx, put, ".detach()"), safe=True,
                    evidence=[f"the backward pass of the same iteration frees what {text} saved", *_by(put.why)])
     elif put.value.device != "cpu" and put.value.kind in values.TENSORS:
         ctx.report("PLM102", put.event.stmt, f"{put.container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
@@ -309,6 +336,47 @@ def kept_by_callee(ctx: Context) -> None:
                     tell_if_summed(ctx, trace, event, container, *given, why)
                 else:
                     contained(ctx, event, container, *given, why)
+
+
+@checks("PLM102")
+def kept_by_step(ctx: Context) -> None:
+    """A function that goes backward, and is called for each batch: `loss.backward(); self.history.append(loss)`."""
+    for trace in ctx.traces:
+        cls, events = trace.function.cls, trace.events
+        if isinstance(trace.function.node, ast.Module) or cls is not None and (cls.module or cls.lightning):
+            continue
+        swept = {name for e in events if e.loop is None and ctx.program.is_backward(e) for name in ctx.roots_of_backward(e)}
+        for event in events if swept else ():
+            container, what = _put_outside(event)
+            if not isinstance(what, ast.Name) or what.id not in swept or event.loop is not None or event.no_grad or _number_by_then(trace, event, what):
+                continue
+            if _lives_on(ctx, trace.function, container):
+                ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes at each call; .detach() keeps the number alone",
+                           edits=[ctx.program.source.after(what, ".detach()")], safe=True,
+                           evidence=[f"the backward pass of the same call frees what {what.id} saved; nothing in this file clears {container}"])
+
+
+def _holder(of: ast.expr) -> str:
+    """The container of `kept`, `kept[key]` and `kept.setdefault(key, [])`."""
+    if isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr == "setdefault":
+        return dotted(of.func.value)
+    return dotted(of.value if isinstance(of, ast.Subscript) else of)
+
+
+def _put_outside(event: Event) -> tuple[str, ast.expr | None]:
+    """The container and what is put into it, of `kept.append(x)`, `kept[key].append(x)` and `self.kept += x`."""
+    if event.kind == "call" and event.attr in GROWS and event.call.args and isinstance(event.call.func, ast.Attribute):
+        return _holder(event.call.func.value), event.call.args[-1]
+    return event.name, added_by(event) if event.kind in ("augment", "bind") else None
+
+
+def _lives_on(ctx: Context, function: Function, container: str) -> bool:
+    """Is it a member that no method empties, or a list around the function that nothing empties?"""
+    if container.startswith("self."):
+        return container.count(".") == 1 and not _cleared_in_class(function.cls, container) and not _read_and_made_anew(ctx, container)
+    own = {a.arg for a in parameters(function)} | function.bound
+    return bool(container) and "." not in container and container not in own and not any(e.receiver == container for e in ctx.calls("clear", "pop", "popleft")) and sum(
+        e.kind in ("bind", "delete") and e.name == container for e in ctx.program.events()) == 1
 
 
 @checks("PLM103", "PLM110")
