@@ -15,7 +15,7 @@ from .. import _size
 from .._usage import OneLineParser
 from ..errors import ArgumentError, FormatError, UnsupportedError
 from . import _file
-from ._checkpointing import text as checkpointed_text, wanted as layers_wanted
+from ._checkpointing import is_the_same, text as checkpointed_text, wanted as layers_wanted
 from ._ladder import PROBES
 from ._launch import Probed, Stale, become, probe, run
 from ._parts import WAYS, bounds
@@ -92,8 +92,11 @@ def _told_later(row: dict[str, Any]) -> str:
 
 
 def _told_checkpointing(answer: dict[str, Any]) -> list[str]:
-    same = answer["checkpointing_bitwise"]
-    return [] if same is None else ["  checkpointing, the model's own: " + ("bitwise the same gradient" if same else "not bitwise the same, so it is not used")]
+    if answer["checkpointing_bitwise"] is None:
+        return []
+    far = answer["checkpointing_off"]
+    return ["  checkpointing, the model's own: " + ("bitwise the same gradient" if far == 0 else f"{far:.1e} off in fp32, which is rounding" if is_the_same(far) else
+                                                    "another gradient, so it is not used")]
 
 
 def told(answer: dict[str, Any], seconds: float) -> list[str]:
@@ -129,11 +132,11 @@ def choose(answer: dict[str, Any], parts: int | None, checkpoint: int | None) ->
     """(parts, how many layers of each list are checkpointed); raises Misfit, Refused.  checkpoint: as `--checkpoint` gives it."""
     of = answer.get("checkpointing_layers", {})
     checkpointing = bool(checkpoint)
-    proven, bitwise, chosen = answer["certificate"]["way"] is not None, answer["checkpointing_bitwise"], answer.get("chosen")
-    if (parts or 1) > 1 and not proven or not parts and not checkpointing and not chosen and not proven and not bitwise:
+    proven, same, chosen = answer["certificate"]["way"] is not None, is_the_same(answer["checkpointing_off"]), answer.get("chosen")
+    if (parts or 1) > 1 and not proven or not parts and not checkpointing and not chosen and not proven and not same:
         raise Refused("the gradient of the parts is not the gradient of the batch: the loss is not a sum over its samples (BatchNorm, in-batch negatives, a balancing loss)")
-    if checkpointing and not bitwise:
-        raise Refused("the model has no gradient_checkpointing_enable() to call, or has called it" if bitwise is None else "the checkpointed gradient is not bitwise the same")
+    if checkpointing and not same:
+        raise Refused("the checkpointed gradient is another one" if of else "the model has no gradient_checkpointing_enable() to call, or has called it")
     if not answer["gpu"]:
         if parts or checkpointing:
             return parts or 1, list(layers_wanted(checkpoint, list(of.values())))

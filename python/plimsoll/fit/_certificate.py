@@ -73,7 +73,7 @@ def _without_dropout() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _in_fp32(model: Any) -> Iterator[None]:
+def in_fp32(model: Any) -> Iterator[None]:
     """Weights in fp32 without autocast, buffers and random generators as they were.  Casting up and back loses nothing."""
     import torch
     model.zero_grad(set_to_none=True)
@@ -134,7 +134,7 @@ def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int,
     parts = tuple(k for k in counts if k <= samples)
     reference: Mapping[Any, Any] | None = None
     noise, differences = 0.0, dict.fromkeys(ways, 0.0)
-    with _without_dropout(), _in_fp32(model):
+    with _without_dropout(), in_fp32(model):
         for one in (Variant(), Variant(permuted=True), *(Variant(parts=k, way=way) for way in ways for k in parts)):
             model.zero_grad(set_to_none=True)
             there = yield one

@@ -1,9 +1,13 @@
-"""Activation checkpointing by the model's own call, if its gradient is bitwise the same: dropout on, in the model's own precision."""
+"""Activation checkpointing by the model's own call, if its gradient is the same with dropout on: bitwise, or to rounding in fp32."""
 from __future__ import annotations
 
 import contextlib
+import math
 import warnings
 from typing import Any, Callable, Generator, Sequence
+
+from . import _ranks
+from ._certificate import FLOOR, in_fp32
 
 
 def is_able(model: Any) -> bool:
@@ -99,12 +103,8 @@ def _is_same(a: Any, b: Any) -> bool:
     return a is b if a is None or b is None else torch.equal(a, b)
 
 
-def compare(model: Any) -> Generator[None, bool, bool]:
-    """Yields three times, for a gradient of the same samples: twice as the model is, then checkpointed.  send(False): it failed.
-
-    Returns whether gradients and buffers are bitwise the same.  Weights, buffers, gradients (none) and random generators are as
-    before afterwards.  A model that does not repeat itself without checkpointing is not the same, either.
-    """
+def _gradients(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[list[Any], list[Any]]] | None]:
+    """(gradients, buffers) of the same samples: twice as the model is, then checkpointed.  None: one failed."""
     import torch
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
     before, results = _buffers(model), []
@@ -127,29 +127,70 @@ def compare(model: Any) -> Generator[None, bool, bool]:
                 for device, state in zip(devices, states[1]):
                     torch.cuda.set_rng_state(state, device)
                 with switched(model, counts):
-                    if not (yield):
-                        return False
-                results.append([None if p.grad is None else p.grad.detach().clone() for p in model.parameters()] + _buffers(model))
+                    if not (yield fp32):
+                        return None
+                results.append(([None if p.grad is None else p.grad.detach().clone() for p in model.parameters()], _buffers(model)))
         finally:
             torch.use_deterministic_algorithms(strict, warn_only=warned)
             restore()
-    return any(g is not None for g in results[0]) and all(_is_same(a, b) for other in results[1:] for a, b in zip(results[0], other))
+    return results
 
 
-def is_bitwise(model: Any, take: Callable[[], Any]) -> bool:
-    """Whether it is, if a gradient can be had by a call."""
+def _are_same(a: list[Any], b: list[Any]) -> bool:
+    return all(_is_same(x, y) for x, y in zip(a, b))
+
+
+def _distance(a: list[Any], b: list[Any]) -> float:
+    """The norm of the difference over that of `a`."""
+    import torch
+    if any((x is None) != (y is None) for x, y in zip(a, b)):
+        return math.inf
+    far = sum(float(torch.linalg.vector_norm(x.double() - y.double())) ** 2 for x, y in zip(a, b) if x is not None)
+    size = sum(float(torch.linalg.vector_norm(x.double())) ** 2 for x in a if x is not None)
+    return (far / size) ** 0.5 if size else math.inf
+
+
+def compare(model: Any) -> Generator[bool, bool, float]:
+    """How far the checkpointed gradient is from the model's own, with dropout: 0.0 if bitwise the same in the model's own precision.
+
+    Else it is measured in fp32, where the order of a sum may differ (T5); math.inf: buffers differ, it fails, or the model does not
+    repeat itself.  Yields whether a gradient of the same samples is wanted in fp32, without autocast; send(False): it failed.
+    Weights, buffers, gradients (none) and random generators are as before afterwards.
+    """
+    found = yield from _gradients(model, False)
+    failed = found is None or not any(g is not None for g in found[0][0]) or not _are_same(found[0][1], found[2][1])
+    same = found is not None and _are_same(found[0][0], found[1][0]) and _are_same(found[0][0], found[2][0])
+    of_ranks = _ranks.everyone((failed, same))  # they go on together, or none does
+    if any(failed for failed, _ in of_ranks):
+        return math.inf
+    if all(same for _, same in of_ranks):
+        return 0.0
+    with in_fp32(model):
+        found = yield from _gradients(model, True)
+    if found is None or not all(_are_same(found[0][part], found[1][part]) for part in (0, 1)) or not _are_same(found[0][1], found[2][1]):
+        return math.inf
+    return _distance(found[0][0], found[2][0])
+
+
+def is_the_same(far: float | None) -> bool:
+    """Is a checkpointed gradient that far away the same, to rounding?"""
+    return far is not None and far <= FLOOR
+
+
+def measure(model: Any, take: Callable[[bool], Any]) -> float:
+    """compare(), if a gradient can be had by a call; `take(True)` is of one in fp32."""
     import torch
     running = compare(model)
-    next(running)
+    fp32 = next(running)
     try:
         while True:
             try:
-                take()
+                take(fp32)
                 there = True
             except torch.OutOfMemoryError:
                 there = False
             except Exception:  # a router that counts its tokens twice, for one
                 there = False
-            running.send(there)
+            fp32 = running.send(there)
     except StopIteration as done:
-        return bool(done.value)
+        return float(done.value)

@@ -8,7 +8,7 @@ from .. import _size
 from ..errors import ArgumentError, UnsupportedError
 from . import _gauge
 from ._certificate import SAMPLES, Certificate, Variant, certify
-from ._checkpointing import is_able, is_bitwise, sizes, switch, switched
+from ._checkpointing import is_able, is_the_same, measure, sizes, switch, switched
 from ._ladder import Found, Run, Trial, only, search
 from ._parts import bounds, permute, samples_of, take, weight
 
@@ -117,7 +117,7 @@ def fit(model: Any, loader: Iterable[Any], step: Callable[[Any, Any], Any], *, p
     elif not parts:
         raise UnsupportedError("the model is not on a GPU, so no peak can be measured", remedy="give parts=")
     proof = _proof(model, step, batch, samples)
-    able = gpu and not parts and is_able(model) and is_bitwise(model, lambda: step(model, take(batch, 0, proof.samples)).backward())
+    able = gpu and not parts and is_able(model) and is_the_same(measure(model, lambda _: step(model, take(batch, 0, proof.samples)).backward()))
     if (parts or 2) > 1 and not proof and not able:
         raise UnsupportedError("the gradient of the parts is not the gradient of the batch: the loss is not a mean over its samples (BatchNorm, in-batch negatives, a balancing loss)")
     found = _search(model, step, batch, proof, list(sizes(model).values()) if able else [], parts) if gpu else Found(Run(Trial(samples, parts or 1), True))

@@ -16,7 +16,7 @@ from typing import Any, Generator, Iterator, NoReturn
 
 from . import _gauge, _ranks
 from ._accelerate import Loop
-from ._checkpointing import compare, is_able, is_bitwise, sizes, switched, wanted
+from ._checkpointing import compare, is_able, is_the_same, measure, sizes, switched, wanted
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, agreed, certify, variants
 from ._file import made_with
 from ._ladder import Found, Run, Trial, only, search, worst
@@ -27,6 +27,8 @@ from ._trainer import Step, cut_step
 #: Environment of a probe: nothing is reported to a service, nothing is pushed.
 QUIET = {"WANDB_MODE": "disabled", "WANDB_DISABLED": "true", "MLFLOW_TRACKING_URI": "", "COMET_MODE": "disabled", "CLEARML_OFFLINE_MODE": "1",
          "DISABLE_MLFLOW_INTEGRATION": "TRUE", "HF_HUB_DISABLE_TELEMETRY": "1", "NEPTUNE_MODE": "debug", "SWANLAB_MODE": "disabled"}
+#: Of a model that has no call for it, or made it.
+NO_CHECKPOINTING: dict[str, Any] = {"checkpointing_bitwise": None, "checkpointing_off": None, "checkpointing_layers": {}}
 STEPS = 3  # the optimizer's states are there from the second on
 READ_MOST = 2000  # samples whose lengths are looked at
 READ_S = 10.0     # or as long as that takes
@@ -234,7 +236,7 @@ def _searched(answer: dict[str, Any], asked: dict[str, Any]) -> Generator[Trial,
     layers = list(answer["checkpointing_layers"].values())
     if asked.get("parts") or asked.get("checkpointed"):
         return only(Trial(samples, asked.get("parts") or 1, wanted(asked.get("checkpointed"), layers)))
-    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), answer["certificate"]["way"] is not None, layers if answer["checkpointing_bitwise"] else ())
+    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), answer["certificate"]["way"] is not None, layers if is_the_same(answer["checkpointing_off"]) else ())
 
 
 def _kept(answer: dict[str, Any], found: Found) -> None:
@@ -265,12 +267,17 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
         if proof is None:
             finish(path, {**answer, "refused": "two samples in fp32 do not fit, so nothing is proven"})
         answer["certificate"] = shown(proof)
-        answer["checkpointing_bitwise"], answer["checkpointing_layers"] = None, {}  # it has no call for it, or made it
+        answer |= NO_CHECKPOINTING
         if is_able(own):
             answer["checkpointing_layers"] = sizes(own)
             few = take(inputs, 0, proof.samples)
             few_items = _items(trainer, few, items)
-            answer["checkpointing_bitwise"] = all(_ranks.everyone(is_bitwise(own, lambda: step(trainer, _alone(model), few, few_items))))
+
+            def one(fp32: bool) -> None:
+                with _plain_context(trainer) if fp32 else contextlib.nullcontext():
+                    step(trainer, _alone(model), few, few_items)
+
+            _measured_off(answer, measure(own, one))
         answer |= {"accumulation": trainer.current_gradient_accumulation_steps, "made_with": made_with(own, samples), "arguments": {
             "batch": trainer.args.per_device_train_batch_size, "accumulation": trainer.args.gradient_accumulation_steps, "drop_last": trainer.args.dataloader_drop_last}}
         if answer["gpu"]:
@@ -326,8 +333,15 @@ def _gradients(loop: Loop, model: Any, few: Any, answer: dict[str, Any]) -> Gene
         loop.still = False
 
 
-def _bitwise(loop: Loop, model: Any, batch: Any) -> Generator[Any, None, bool]:
-    """Gives the loop the same samples as it is and checkpointed, while steps are still."""
+def _measured_off(answer: dict[str, Any], far: float) -> None:
+    """How far the checkpointed gradient is, on the rank where it is farthest."""
+    far = max(_ranks.everyone(far))
+    answer["checkpointing_off"] = far if math.isfinite(far) else None
+    answer["checkpointing_bitwise"] = far == 0.0
+
+
+def _checkpointed(loop: Loop, model: Any, batch: Any) -> Generator[Any, None, float]:
+    """Gives the loop the same samples as it is and checkpointed, while steps are still; how far the gradient is."""
     running = compare(model)
     loop.still = True
     try:
@@ -336,7 +350,7 @@ def _bitwise(loop: Loop, model: Any, batch: Any) -> Generator[Any, None, bool]:
             yield from loop.parts(batch, 1, "samples")
             running.send(True)
     except StopIteration as done:
-        return all(_ranks.everyone(bool(done.value)))
+        return float(done.value)
     finally:
         loop.still = False
 
@@ -413,11 +427,10 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
                     os.remove(path)
                 yield from own  # it evaluates with gradients on
                 return
-            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, "checkpointing_bitwise": None, "checkpointing_layers": {},
-                       "made_with": made_with(model, samples)}
+            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, **NO_CHECKPOINTING, "made_with": made_with(model, samples)}
             if is_able(model):
                 answer["checkpointing_layers"] = sizes(model)
-                answer["checkpointing_bitwise"] = yield from _bitwise(loop, model, take(batch, 0, count))
+                _measured_off(answer, (yield from _checkpointed(loop, model, take(batch, 0, count))))
             if answer["gpu"]:
                 _own_steps.append(True)
                 yield from measured(loop, model, batch, answer, proof.way or "samples")
