@@ -98,7 +98,9 @@ for what in "$@"; do
 		environment aarch64 "$top/build/pythons/arm64/python"
 		install "$(echo "$top"/build/wheels/*_aarch64.whl)"
 		result "pip install" $?
-		printf '#!/bin/sh\nexec "%s/run" "%s" "$@"\n' "$top/build/pythons/arm64" "$home/bin/plimsoll" >build/pythons/plimsoll-aarch64
+		# Under a loader that is named, /proc/self/exe is the loader, so the program cannot look next to itself.
+		printf '#!/bin/sh\nPLIMSOLL_LIBRARY="%s" exec "%s/run" "%s" "$@"\n' "$(echo "$home"/.plimsoll*/libplimsoll.so)" "$top/build/pythons/arm64" \
+			"$home/bin/plimsoll" >build/pythons/plimsoll-aarch64
 		chmod +x build/pythons/plimsoll-aarch64
 		tests "$top/build/pythons/plimsoll-aarch64" package memory gauge
 		;;

@@ -374,6 +374,8 @@ static double step_of_name(const char *name)
 
 struct nearest {
 	double step, at;
+	unsigned
+		folders; /* within the log's, that have one: of two it is not known which is this run's */
 	char path[4096];
 };
 
@@ -390,7 +392,8 @@ static bool is_checkpoint(const char *name, bool folder)
 	return false;
 }
 
-static void look_for(struct nearest *best, const char *folder, unsigned depth)
+/* In the log's folder, and in those within it. */
+static void look_for(struct nearest *best, const char *folder, bool within)
 {
 	struct dirent **list;
 	int n = scandir(folder, &list, not_dots, alphasort);
@@ -408,8 +411,15 @@ static void look_for(struct nearest *best, const char *folder, unsigned depth)
 			    !(step <= best->at)) {
 				best->at = step;
 				snprintf(best->path, sizeof(best->path), "%s", path);
-			} else if (S_ISDIR(x.st_mode) && isnan(step) && depth < 3) {
-				look_for(best, path, depth + 1);
+			} else if (S_ISDIR(x.st_mode) && isnan(step) && !within) {
+				struct nearest inner = { .step = best->step, .at = NAN };
+
+				look_for(&inner, path, true);
+				best->folders += !isnan(inner.at);
+				if (!(inner.at <= best->at) && !isnan(inner.at)) {
+					best->at = inner.at;
+					memcpy(best->path, inner.path, sizeof(inner.path));
+				}
 			}
 		}
 		free(list[i]);
@@ -431,8 +441,8 @@ enum plim_status series_checkpoint(struct mem *m, struct intern *texts, const ch
 		return mem_status(err);
 	best->step = step;
 	best->at = NAN;
-	look_for(best, folder, 0);
-	if (!isnan(best->at)) {
+	look_for(best, folder, false);
+	if (!isnan(best->at) && best->folders < 2) {
 		st = intern_add(texts, best->path, strlen(best->path), &id, err);
 		*path = st ? NULL : intern_text(texts, id);
 		*at = best->at;

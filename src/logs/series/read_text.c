@@ -1107,7 +1107,25 @@ static size_t next_counter(struct line_reading *g, const char *line, size_t n)
 	return n;
 }
 
-/* "ValueError: 34464" is not a value: of a traceback all is indented but its last line.  A rank may stand in front. */
+/* "ValueError: 34464": all of a line, by the names that Python's exceptions have; "MAE error: 3" and "RMSError: 0.3" are values. */
+static bool is_exception(const char *line, size_t n)
+{
+	size_t name = 0, digits;
+
+	while (name < n && (isalpha((unsigned char)line[name]) || line[name] == '.'))
+		name++;
+	digits = name + 2 + (name + 2 < n && line[name + 2] == '-');
+	if (!isupper((unsigned char)*line) || digits >= n || memcmp(line + name, ": ", 2) ||
+	    name < 6 ||
+	    (memcmp(line + name - 5, "Error", 5) &&
+	     (name < 10 || memcmp(line + name - 9, "Exception", 9))))
+		return false;
+	while (digits < n && isdigit((unsigned char)line[digits]))
+		digits++;
+	return digits == n;
+}
+
+/* Of a traceback all is indented but its last line.  A rank may be in front. */
 static bool is_traceback(struct line_reading *g, const char *line, size_t n)
 {
 	static const char end[] = "(most recent call last):";
@@ -1138,7 +1156,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		n = clean(g->clean, line, n);
 		line = g->clean;
 	}
-	if (is_traceback(g, line, n))
+	if (is_traceback(g, line, n) || is_exception(line, n))
 		return;
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
