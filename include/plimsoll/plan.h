@@ -54,7 +54,14 @@ enum plim_plan_flags {
 	 */
 	PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 1 << 21,
 	/* (--dora, also use-dora=true, after --lora-dropout) adapters with magnitudes: DoRA */
-	PLIM_PLAN_DORA = 1 << 22
+	PLIM_PLAN_DORA = 1 << 22,
+	/* (--narrow-adapters, after --dora) adapters have the dtype of the weights, not fp32 */
+	PLIM_PLAN_NARROW_ADAPTERS = 1 << 24,
+	/*
+	 * (--old-bitsandbytes, after --quantize) bitsandbytes before 0.43.2: each 4-bit layer keeps
+	 * its input
+	 */
+	PLIM_PLAN_OLD_BITSANDBYTES = 1 << 25
 };
 
 /*

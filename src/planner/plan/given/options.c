@@ -69,6 +69,8 @@ static const struct option {
 	IS(PADDED, padded),
 	IS(NO_CLIP, no_clip),
 	IS(DORA, dora),
+	IS(NARROW_ADAPTERS, narrow_adapters),
+	IS(OLD_BITSANDBYTES, old_bitsandbytes),
 	IS(OPTIMIZER_IN_BACKWARD, in_backward),
 	ELSEWHERE(TEXT, liger),
 	IS(KEEP_OUTPUTS, keep_outputs),
@@ -496,6 +498,23 @@ static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim
 	return st;
 }
 
+/* What is said of adapters where there are none, or of 4 bits where there are none, is a slip. */
+static enum plim_status check_adapters(const struct plan_recipe *r, struct plim_err *err)
+{
+	if (r->dora && !r->lora_rank)
+		return err_set(err, PLIM_E_ARG,
+			       "DoRA is a kind of adapters: options.lora_rank RANK next to it");
+	if (r->narrow_adapters && !r->lora_rank)
+		return err_set(err, PLIM_E_ARG,
+			       "the dtype of adapters is said where there are some: "
+			       "options.lora_rank RANK next to it");
+	if (r->old_bitsandbytes && r->quantize != PLAN_NF4 && r->quantize != PLAN_NF4_DOUBLE)
+		return err_set(err, PLIM_E_ARG,
+			       "old releases of bitsandbytes differ in weights of 4 bits: "
+			       "options.quantize nf4 next to it");
+	return PLIM_OK;
+}
+
 /* "0.05"; any rate but 0 takes the same. */
 static enum plim_status read_dropout(struct plan_recipe *r, const char *text, struct plim_err *err)
 {
@@ -646,9 +665,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->zero = h->zero;
 	r->image_width = o->image_width;
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
-	if (!st && r->dora && !r->lora_rank)
-		st = err_set(err, PLIM_E_ARG,
-			     "DoRA is a kind of adapters: options.lora_rank RANK next to it");
+	if (!st)
+		st = check_adapters(r, err);
 	if (liger_loss && !o->loss)
 		r->loss = PLAN_LOSS_LIGER;
 	if (o->loss_chunk && !o->loss)
