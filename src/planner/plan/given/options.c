@@ -169,6 +169,9 @@ static const struct {
 	{ "parallel", "multi_gpu", "ddp", "ddp" },
 	{ "parallel", "zero-2", "zero2", "zero2" },
 	{ "parallel", "zero-3", "zero3", "zero3" },
+	{ "parallel", "deepspeed_stage_1", "zero1", "zero1" },
+	{ "parallel", "deepspeed_stage_2", "zero2", "zero2" },
+	{ "parallel", "deepspeed_stage_3", "zero3", "zero3" },
 };
 
 const char *plan_value(const char *option, const char *given, bool trains)
@@ -195,7 +198,7 @@ static enum plim_status choose_option(const struct option *row, const char *give
 	char known[PLAN_KNOWN] = "";
 
 	for (unsigned i = 0; given && i < row->n; i++) {
-		if (!strcmp(given, row->names[i])) {
+		if (!strcasecmp(given, row->names[i])) {
 			*out = i;
 			return PLIM_OK;
 		}
@@ -245,7 +248,7 @@ static bool has_value(const struct option *row, const char *value)
 	const char *known = plan_value(row->name, value, true);
 
 	for (unsigned i = 0; i < row->n; i++)
-		if (!strcmp(row->names[i], known))
+		if (!strcasecmp(row->names[i], known))
 			return true;
 	return !row->n;
 }
