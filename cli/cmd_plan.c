@@ -28,6 +28,7 @@ _Static_assert(offsetof(struct plan_opts, options) == 0, "rows store at offsets 
 	"rows are planned as long as --seq, as packed ones are: leave it out; without " \
 	"FlashAttention they have a mask: --padded"
 #define ADAPTERS "adapters are --lora RANK, with --lora-targets"
+#define MACHINES "--gpus is the number of GPUs on all machines"
 #define COPIES "copies are what --tp and --pp leave of all GPUs: --gpus 8 --tp 2 has 4 of them"
 #define GLOBAL_BATCH                                                                              \
 	"--batch is what a GPU has at a time, --accumulate how often a step does so, --gpus how " \
@@ -76,6 +77,9 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("config", MODEL_GIVEN),
 	OPT_REFUSED("qlora", "QLoRA is --lora RANK with --quantize nf4 (or nf4-double)"),
 	OPT_REFUSED("use-peft", ADAPTERS),
+	OPT_REFUSED("use-lora", ADAPTERS),
+	OPT_REFUSED("lora-enable", ADAPTERS),
+	OPT_REFUSED("bnb-4bit-quant-type", CHANGES_NOTHING),
 	OPT_REFUSED("rank", "the rank of adapters is --lora RANK"),
 	OPT_REFUSED("peft", ADAPTERS),
 	OPT_REFUSED("adapter", ADAPTERS),
@@ -106,7 +110,9 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("dp", COPIES),
 	OPT_REFUSED("data-parallel", COPIES),
 	OPT_REFUSED("data-parallel-size", COPIES),
-	OPT_REFUSED("nnodes", "--gpus is the number of GPUs on all machines"),
+	OPT_REFUSED("nnodes", MACHINES),
+	OPT_REFUSED("nodes", MACHINES),
+	OPT_REFUSED("num-nodes", MACHINES),
 	OPT_REFUSED("fsdp-version", "--parallel fsdp1 or fsdp2"),
 	OPT_REFUSED("global-batch-size", GLOBAL_BATCH),
 	OPT_REFUSED("train-batch-size", GLOBAL_BATCH),
@@ -120,9 +126,13 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("serve", "requests are planned as --task generate, with --batch, --seq and "
 			     "--new-tokens"),
 	OPT_REFUSED("cp", CONTEXT_PARALLEL),
+	OPT_REFUSED("sp", CONTEXT_PARALLEL),
+	OPT_REFUSED("ulysses", CONTEXT_PARALLEL),
+	OPT_REFUSED("context-parallel", CONTEXT_PARALLEL),
 	OPT_REFUSED("context-parallel-size", CONTEXT_PARALLEL),
 	OPT_REFUSED("sequence-parallel-size", CONTEXT_PARALLEL),
 	OPT_REFUSED("ep", EXPERT_PARALLEL),
+	OPT_REFUSED("expert-parallel", EXPERT_PARALLEL),
 	OPT_REFUSED("expert-parallel-size", EXPERT_PARALLEL),
 	OPT_REFUSED("hsdp",
 		    "it shards inside groups of GPUs, and each GPU needs what it needs with its "

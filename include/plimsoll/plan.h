@@ -102,7 +102,8 @@ struct plim_plan_options {
 	const char *task;
 	/*
 	 * (-p --precision NAME, also bf16=bf16 fp16=fp16 dtype:bf16=bfloat16,fp16=float16
-	 * torch-dtype:bf16=bfloat16,fp16=float16 mixed-precision pure-bf16=bf16-pure, after --seq)
+	 * torch-dtype:bf16=bfloat16,fp16=float16 mixed-precision pure-bf16=bf16-pure fp32=fp32 half=half,
+	 * after --seq)
 	 * fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights, fp16-weights or bf16-master
 	 * (bf16-autocast)
 	 */
@@ -121,7 +122,7 @@ struct plim_plan_options {
 	/*
 	 * (-c --checkpointing HOW, alone full, or full selective vision none every: selective:,
 	 * also gradient-checkpointing=full activation-checkpointing=full grad-checkpointing=full
-	 * grad-ckpt=full use-gradient-checkpointing=full) gradient checkpointing:
+	 * grad-ckpt=full use-gradient-checkpointing=full ac) gradient checkpointing:
 	 * full, selective, every:N, selective:N, selective:op, vision or none
 	 */
 	const char *checkpointing;
@@ -141,7 +142,7 @@ struct plim_plan_options {
 	/*
 	 * (-s --seq tokens, 1 to 2^26, also seq-len seq-length sequence-length sequence-len
 	 * max-seq-len max-seq-length max-length max-model-len cutoff-len block-size
-	 * context-length context ctx seqlen) tokens of a sample (1024, or the model's positions if fewer)
+	 * context-length context ctx seqlen model-max-length input-len prompt-len) tokens of a sample (1024, or the model's positions if fewer)
 	 */
 	uint64_t sequence;
 	/*
@@ -180,7 +181,7 @@ struct plim_plan_options {
 	 * after training, or before generating, with this batch
 	 */
 	uint64_t eval_batch;
-	/* (--new-tokens n, 1 to 2^26, also max-new-tokens, after --task) tokens to generate */
+	/* (--new-tokens n, 1 to 2^26, also max-new-tokens output-len, after --task) tokens to generate */
 	uint64_t new_tokens;
 	/*
 	 * (--gpus n, 1 to 2^20, also num-gpus n-gpus devices nproc-per-node num-processes world-size, after
@@ -220,12 +221,12 @@ struct plim_plan_options {
 	/* (--sweep batch=1,2,4, after --allow-changes) a table over batches, or seq=512,1024 */
 	const char *sweep;
 	/*
-	 * (--tp n, 1 to 2^20, also tensor-parallel-size tp-size, after --load) tensor-parallel
+	 * (--tp n, 1 to 2^20, also tensor-parallel tensor-parallel-size tp-size, after --load) tensor-parallel
 	 * degree: GPUs that share each layer
 	 */
 	uint64_t tensor_parallel;
 	/*
-	 * (--pp n, 1 to 2^20, also pipeline-parallel-size) pipeline-parallel degree: stages that
+	 * (--pp n, 1 to 2^20, also pipeline-parallel pipeline-parallel-size) pipeline-parallel degree: stages that
 	 * share the layers. The rest are copies (`parallel`)
 	 */
 	uint64_t pipeline_parallel;
@@ -289,7 +290,8 @@ struct plim_plan_options {
 	/*
 	 * (-q --quantize HOW, also load-in-4bit=nf4 load-in-8bit=int8 4bit=nf4 8bit=int8
 	 * quantization use-4bit=nf4
-	 * quantization-bit double-quantization=nf4-double use-bnb-nested-quant=nf4-double, after
+	 * quantization-bit double-quantization=nf4-double use-bnb-nested-quant=nf4-double
+	 * bnb-4bit-use-double-quant=nf4-double, after
 	 * --checkpointing) weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the
 	 * config says)
 	 */
