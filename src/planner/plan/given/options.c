@@ -501,8 +501,8 @@ static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim
 	return st;
 }
 
-/* What is said of adapters where there are none, or of 4 bits where there are none, is a slip. */
-static enum plim_status check_adapters(const struct plan_recipe *r, struct plim_err *err)
+/* What is said of adapters, of 4 bits or of new tokens where there are none is a slip. */
+static enum plim_status check_slips(const struct plan_recipe *r, struct plim_err *err)
 {
 	if (r->dora && !r->lora_rank)
 		return err_set(err, PLIM_E_ARG,
@@ -515,6 +515,10 @@ static enum plim_status check_adapters(const struct plan_recipe *r, struct plim_
 		return err_set(err, PLIM_E_ARG,
 			       "old releases of bitsandbytes differ in weights of 4 bits: "
 			       "options.quantize nf4 next to it");
+	if (r->task != PLAN_GENERATE && (r->new_tokens || r->beams > 1))
+		return err_set(err, PLIM_E_ARG,
+			       "new tokens and beams are generated: options.task generate next "
+			       "to it");
 	return PLIM_OK;
 }
 
@@ -669,7 +673,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->image_width = o->image_width;
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
 	if (!st)
-		st = check_adapters(r, err);
+		st = check_slips(r, err);
 	if (liger_loss && !o->loss)
 		r->loss = PLAN_LOSS_LIGER;
 	if (o->loss_chunk && !o->loss)
