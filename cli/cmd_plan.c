@@ -27,6 +27,22 @@ _Static_assert(offsetof(struct plan_opts, options) == 0, "rows store at offsets 
 #define PACKED                                                                          \
 	"rows are planned as long as --seq, as packed ones are: leave it out; without " \
 	"FlashAttention they have a mask: --padded"
+#define ADAPTERS "adapters are --lora RANK, with --lora-targets"
+#define MACHINES "--gpus is the number of GPUs on all machines"
+#define COPIES "copies are what --tp and --pp leave of all GPUs: --gpus 8 --tp 2 has 4 of them"
+#define GLOBAL_BATCH                                                                              \
+	"--batch is what a GPU has at a time, --accumulate how often a step does so, --gpus how " \
+	"many GPUs do: a global batch is their product"
+#define SEVERAL_MODELS                                                                        \
+	"training by preferences or rewards has models and passes of its own, which are not " \
+	"planned: trace the script with plan -- python train.py"
+#define UNSLOTH                                                                                 \
+	"Unsloth's kernels are not planned: leave it out to plan Transformers' modules, which " \
+	"need more"
+#define COMPILED                                                                                 \
+	"torch.compile is not planned: leave it out to plan the eager run, or trace the script " \
+	"with plan -- python train.py"
+#define CACHED "keys and values are planned in 16 bits alone: --cache dynamic or static"
 #define CONTEXT_PARALLEL                                                                         \
 	"context parallelism is not planned: --tp with --sequence-parallel is, and a script is " \
 	"traced with plan -- python train.py"
@@ -60,10 +76,18 @@ static const struct opt plan_opt[] = {
 	OPT_REFUSED("model-name-or-path", MODEL_GIVEN),
 	OPT_REFUSED("config", MODEL_GIVEN),
 	OPT_REFUSED("qlora", "QLoRA is --lora RANK with --quantize nf4 (or nf4-double)"),
-	OPT_REFUSED("use-peft", "adapters are --lora RANK, with --lora-targets"),
+	OPT_REFUSED("use-peft", ADAPTERS),
+	OPT_REFUSED("use-lora", ADAPTERS),
+	OPT_REFUSED("lora-enable", ADAPTERS),
+	OPT_REFUSED("bnb-4bit-quant-type", CHANGES_NOTHING),
+	OPT_REFUSED("rank", "the rank of adapters is --lora RANK"),
+	OPT_REFUSED("peft", ADAPTERS),
+	OPT_REFUSED("adapter", ADAPTERS),
 	OPT_REFUSED("finetuning-type", "adapters are --lora RANK; without it all weights train"),
 	OPT_REFUSED("lora-alpha", CHANGES_NOTHING),
 	OPT_REFUSED("learning-rate", CHANGES_NOTHING),
+	OPT_REFUSED("lr", CHANGES_NOTHING),
+	OPT_REFUSED("epochs", CHANGES_NOTHING),
 	OPT_REFUSED("num-train-epochs", CHANGES_NOTHING),
 	OPT_REFUSED("max-steps", CHANGES_NOTHING),
 	OPT_REFUSED("warmup-ratio", CHANGES_NOTHING),
@@ -80,23 +104,44 @@ static const struct opt plan_opt[] = {
 					   "that adds it with plan -- python train.py"),
 	OPT_REFUSED("gpu-memory-utilization",
 		    "give a server's share of the GPU as --memory: 0.9 of 80GiB is 72GiB"),
-	OPT_REFUSED("torch-compile", "torch.compile is not planned: leave it out to plan the eager "
-				     "run, or trace the script with plan -- python train.py"),
-	OPT_REFUSED("compile", "torch.compile is not planned: leave it out to plan the eager run, "
-			       "or trace the script with plan -- python train.py"),
+	OPT_REFUSED("torch-compile", COMPILED),
+	OPT_REFUSED("compile", COMPILED),
+	OPT_REFUSED("cuda-graphs", COMPILED),
+	OPT_REFUSED("dp", COPIES),
+	OPT_REFUSED("data-parallel", COPIES),
+	OPT_REFUSED("data-parallel-size", COPIES),
+	OPT_REFUSED("nnodes", MACHINES),
+	OPT_REFUSED("nodes", MACHINES),
+	OPT_REFUSED("num-nodes", MACHINES),
+	OPT_REFUSED("fsdp-version", "--parallel fsdp1 or fsdp2"),
+	OPT_REFUSED("global-batch-size", GLOBAL_BATCH),
+	OPT_REFUSED("train-batch-size", GLOBAL_BATCH),
+	OPT_REFUSED("offload",
+		    "--offload-optimizer, --offload-params or --offload-activations says "
+		    "what waits in host memory"),
+	OPT_REFUSED("dpo", SEVERAL_MODELS),
+	OPT_REFUSED("grpo", SEVERAL_MODELS),
+	OPT_REFUSED("ppo", SEVERAL_MODELS),
+	OPT_REFUSED("rlhf", SEVERAL_MODELS),
+	OPT_REFUSED("serve", "requests are planned as --task generate, with --batch, --seq and "
+			     "--new-tokens"),
 	OPT_REFUSED("cp", CONTEXT_PARALLEL),
+	OPT_REFUSED("sp", CONTEXT_PARALLEL),
+	OPT_REFUSED("ulysses", CONTEXT_PARALLEL),
+	OPT_REFUSED("context-parallel", CONTEXT_PARALLEL),
 	OPT_REFUSED("context-parallel-size", CONTEXT_PARALLEL),
 	OPT_REFUSED("sequence-parallel-size", CONTEXT_PARALLEL),
 	OPT_REFUSED("ep", EXPERT_PARALLEL),
+	OPT_REFUSED("expert-parallel", EXPERT_PARALLEL),
 	OPT_REFUSED("expert-parallel-size", EXPERT_PARALLEL),
 	OPT_REFUSED("hsdp",
 		    "it shards inside groups of GPUs, and each GPU needs what it needs with its "
 		    "group alone: --parallel fsdp2 --gpus 8 for groups of 8"),
-	OPT_REFUSED("use-unsloth", "Unsloth's kernels are not planned: leave it out to plan "
-				   "Transformers' modules, which need more"),
-	OPT_REFUSED("kv-cache-dtype",
-		    "keys and values are planned in 16 bits alone: --cache dynamic "
-		    "or static"),
+	OPT_REFUSED("use-unsloth", UNSLOTH),
+	OPT_REFUSED("unsloth", UNSLOTH),
+	OPT_REFUSED("kv-cache-dtype", CACHED),
+	OPT_REFUSED("kv-cache", CACHED),
+	OPT_REFUSED("max-num-seqs", "--batch is how many samples are generated at once"),
 	OPT_REFUSED("auto-find-batch-size", "--max-batch finds the largest batch that fits"),
 	OPT_END
 };

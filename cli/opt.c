@@ -219,7 +219,16 @@ static bool set_number(struct parse *p, const struct opt *row, const char *shown
 	while (isalpha((unsigned char)*end) || *end == '_')
 		end++;
 	end = end > text && *end == '=' ? end + 1 : text;
-	if (!digits(&end, &n) || (*end && strcasecmp(end, "k") != 0))
+	if (!digits(&end, &n))
+		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
+	if (*end == ',') {
+		p->message->suggests = true;
+		return wrong(p,
+			     "option '%s' wants one number, %llu: what else '%s' says has options "
+			     "of its own",
+			     shown, (unsigned long long)n, text);
+	}
+	if (*end && strcasecmp(end, "k") != 0)
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
 	if (*end && n > UINT64_MAX / 1024)
 		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);

@@ -6,7 +6,7 @@ models' configurations.  A row that can be expressed stays within 5 %; of the ot
 --markdown prints the table of docs/evidence/accuracy.md.
 
 published_2.jsonl has rows that were written down before plan saw them (docs/evidence/published-2.md): `first` and `first_said`
-are of the first run, `restated` is what the source says and no option did then, `missed` is the cause of a miss.  A row without
+are of the first run, `restated` and `restated_config` are what the source says and the first options did not, `missed` is the cause of a miss.  A row without
 either reason stays within 7 %, a run that was out of memory does not fit, and one that was not does not die.  --unseen prints
 the table.
 """
@@ -73,7 +73,7 @@ def check_unseen():
     source = None
     for row in rows_of("published_2.jsonl"):
         config = row.get("config") or configs[row["model"]]
-        plan = lib.planned({**config, **row["changes"]}, *shlex.split(f"{row['options']} {row['restated'] or ''}"))
+        plan = lib.planned({**config, **row["changes"], **row.get("restated_config", {})}, *shlex.split(f"{row['options']} {row['restated'] or ''}"))
         said = verdict(plan["fits"], plan["dies_at"])
         planned = PART[row["of"]](plan) if row["bytes"] else plan["peak"]["needed_bytes"]
         name = f"{row['source']}, {row['model']}, {row['run']}"

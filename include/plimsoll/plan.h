@@ -54,7 +54,14 @@ enum plim_plan_flags {
 	 */
 	PLIM_PLAN_OPTIMIZER_IN_BACKWARD = 1 << 21,
 	/* (--dora, also use-dora=true, after --lora-dropout) adapters with magnitudes: DoRA */
-	PLIM_PLAN_DORA = 1 << 22
+	PLIM_PLAN_DORA = 1 << 22,
+	/* (--narrow-adapters, after --dora) adapters have the dtype of the weights, not fp32 */
+	PLIM_PLAN_NARROW_ADAPTERS = 1 << 24,
+	/*
+	 * (--old-bitsandbytes, after --quantize) bitsandbytes before 0.43.2: each 4-bit layer keeps
+	 * its input
+	 */
+	PLIM_PLAN_OLD_BITSANDBYTES = 1 << 25
 };
 
 /*
@@ -90,11 +97,13 @@ struct plim_plan_options {
 	uint64_t intermediate;
 	/* (--vocab n, 1 to 2^30, also vocab-size) rows of the embedding (32000, or as --params has it) */
 	uint64_t vocab;
-	/* (-t --task NAME, also inference=infer, after --steps) train, infer or generate (train) */
+	/* (-t --task NAME, also inference=infer infer=infer train=train generate=generate, after
+	 * --steps) train, infer or generate (train) */
 	const char *task;
 	/*
 	 * (-p --precision NAME, also bf16=bf16 fp16=fp16 dtype:bf16=bfloat16,fp16=float16
-	 * torch-dtype:bf16=bfloat16,fp16=float16 mixed-precision pure-bf16=bf16-pure, after --seq)
+	 * torch-dtype:bf16=bfloat16,fp16=float16 mixed-precision pure-bf16=bf16-pure fp32=fp32 half=half,
+	 * after --seq)
 	 * fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights, fp16-weights or bf16-master
 	 * (bf16-autocast)
 	 */
@@ -105,38 +114,40 @@ struct plim_plan_options {
 	 */
 	const char *optimizer;
 	/*
-	 * (-a --attention NAME, also attn-implementation flash-attn=flash flash-attention=flash
-	 * use-flash-attention-2=flash) sdpa, eager or flash (sdpa)
+	 * (-a --attention NAME, also attn attn-implementation flash-attn=flash
+	 * flash-attention=flash flash-attention-2=flash use-flash-attention-2=flash sdpa=sdpa
+	 * eager=eager) sdpa, eager or flash (sdpa)
 	 */
 	const char *attention;
 	/*
 	 * (-c --checkpointing HOW, alone full, or full selective vision none every: selective:,
-	 * also gradient-checkpointing=full activation-checkpointing=full) gradient checkpointing:
+	 * also gradient-checkpointing=full activation-checkpointing=full grad-checkpointing=full
+	 * grad-ckpt=full use-gradient-checkpointing=full ac) gradient checkpointing:
 	 * full, selective, every:N, selective:N, selective:op, vision or none
 	 */
 	const char *checkpointing;
 	/*
 	 * (--parallel HOW, also strategy fsdp:=fsdp2 ddp=ddp zero1=zero1 zero2=zero2 zero3=zero3
 	 * fsdp1=fsdp1
-	 * fsdp2=fsdp2 zero:0=ddp,1=zero1,2=zero2,3=zero3
+	 * fsdp2=fsdp2 zero-1=zero1 zero-2=zero2 zero-3=zero3 zero:0=ddp,1=zero1,2=zero2,3=zero3
 	 * zero-stage:0=ddp,1=zero1,2=zero2,3=zero3, after --gpus) ddp, zero1, zero2, zero3, fsdp1,
 	 * fsdp2, fsdp2-zero2, tp, pp, ... (ddp)
 	 */
 	const char *parallel;
 	/*
-	 * (-b --batch n, 1 to 2^20, also batch-size micro-batch-size per-device-batch-size
-	 * per-device-train-batch-size, after --from) samples of a micro-batch (1)
+	 * (-b --batch n, 1 to 2^20, also batch-size bs mbs micro-batch-size per-device-batch-size
+	 * per-device-train-batch-size train-micro-batch-size-per-gpu, after --from) samples of a micro-batch (1)
 	 */
 	uint64_t batch;
 	/*
 	 * (-s --seq tokens, 1 to 2^26, also seq-len seq-length sequence-length sequence-len
 	 * max-seq-len max-seq-length max-length max-model-len cutoff-len block-size
-	 * context-length) tokens of a sample (1024, or the model's positions if fewer)
+	 * context-length context ctx seqlen model-max-length input-len prompt-len) tokens of a sample (1024, or the model's positions if fewer)
 	 */
 	uint64_t sequence;
 	/*
-	 * (--accumulate n, 1 to 2^16, also gradient-accumulation-steps grad-accum
-	 * gradient-accumulation, after --loss-chunk) micro-batches a step (1)
+	 * (--accumulate n, 1 to 2^16, also gradient-accumulation-steps gas grad-accum
+	 * grad-accumulation gradient-accumulation, after --loss-chunk) micro-batches a step (1)
 	 */
 	uint64_t accumulate;
 	/*
@@ -170,10 +181,10 @@ struct plim_plan_options {
 	 * after training, or before generating, with this batch
 	 */
 	uint64_t eval_batch;
-	/* (--new-tokens n, 1 to 2^26, also max-new-tokens, after --task) tokens to generate */
+	/* (--new-tokens n, 1 to 2^26, also max-new-tokens output-len, after --task) tokens to generate */
 	uint64_t new_tokens;
 	/*
-	 * (--gpus n, 1 to 2^20, also num-gpus nproc-per-node num-processes world-size, after
+	 * (--gpus n, 1 to 2^20, also num-gpus n-gpus devices nproc-per-node num-processes world-size, after
 	 * --allowance) GPUs that train together (1)
 	 */
 	uint64_t gpus;
@@ -210,12 +221,12 @@ struct plim_plan_options {
 	/* (--sweep batch=1,2,4, after --allow-changes) a table over batches, or seq=512,1024 */
 	const char *sweep;
 	/*
-	 * (--tp n, 1 to 2^20, also tensor-parallel-size tp-size, after --load) tensor-parallel
+	 * (--tp n, 1 to 2^20, also tensor-parallel tensor-parallel-size tp-size, after --load) tensor-parallel
 	 * degree: GPUs that share each layer
 	 */
 	uint64_t tensor_parallel;
 	/*
-	 * (--pp n, 1 to 2^20, also pipeline-parallel-size) pipeline-parallel degree: stages that
+	 * (--pp n, 1 to 2^20, also pipeline-parallel pipeline-parallel-size) pipeline-parallel degree: stages that
 	 * share the layers. The rest are copies (`parallel`)
 	 */
 	uint64_t pipeline_parallel;
@@ -235,7 +246,7 @@ struct plim_plan_options {
 	 */
 	const char *activations;
 	/*
-	 * (--offload-optimizer WHERE, alone cpu, or cpu nvme gpu) optimizer, master weights and
+	 * (--offload-optimizer WHERE, alone cpu, or cpu nvme gpu, also zero-offload=cpu) optimizer, master weights and
 	 * gradients, as DeepSpeed does: cpu or nvme. NULL: the GPU
 	 */
 	const char *optimizer_on;
@@ -277,8 +288,10 @@ struct plim_plan_options {
 	 */
 	uint64_t longest;
 	/*
-	 * (-q --quantize HOW, also load-in-4bit=nf4 load-in-8bit=int8 quantization use-4bit=nf4
-	 * quantization-bit double-quantization=nf4-double use-bnb-nested-quant=nf4-double, after
+	 * (-q --quantize HOW, also load-in-4bit=nf4 load-in-8bit=int8 4bit=nf4 8bit=int8
+	 * quantization use-4bit=nf4
+	 * quantization-bit double-quantization=nf4-double use-bnb-nested-quant=nf4-double
+	 * bnb-4bit-use-double-quant=nf4-double, after
 	 * --checkpointing) weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the
 	 * config says)
 	 */

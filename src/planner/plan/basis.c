@@ -206,6 +206,18 @@ static bool is_dora(const struct model *m, const struct plan_recipe *r)
 	return r->dora;
 }
 
+static bool is_adapted_by_hand(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->narrow_adapters;
+}
+
+static bool is_quantized_by_old(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->old_bitsandbytes;
+}
+
 static bool is_mixed_by_hand(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
@@ -302,6 +314,10 @@ static const struct doubt {
 	{ selects_ops, "fwd", PLAN_ASSUMED, 50, 50,
 	  "no run that keeps every second product was measured" },
 	{ is_dora, "fwd", PLAN_ASSUMED, 50, 50, "no run with DoRA was measured" },
+	{ is_adapted_by_hand, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run with adapters of 16 bits was measured" },
+	{ is_quantized_by_old, "fwd", PLAN_ASSUMED, 50, 100,
+	  "no run with an old release of bitsandbytes was measured" },
 	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with 16-bit weights and fp32 copies was measured" },
 	{ is_padded, "fwd", PLAN_ASSUMED, 50, 50, "no run with padded samples was measured" },

@@ -253,6 +253,7 @@ static enum plim_status add_leaves(struct builder *b, struct plim_err *err)
 /* Two matrices a target, in fp32 (peft's autocast_adapter_dtype); DoRA's magnitudes behind them. */
 static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 {
+	enum tape_dtype dtype = b->r->narrow_adapters ? b->weights : TAPE_F32;
 	struct tape *t = &b->t;
 	enum plim_status st = PLIM_OK;
 
@@ -267,14 +268,14 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 			continue;
 		b->lora[i] = (uint32_t)t->params.n + 1;
 		for (unsigned k = 0; !st && k < 3 && k < build_adapter_params(b); k++) {
-			struct tape_param p = empty_param(TAPE_F32);
+			struct tape_param p = empty_param(dtype);
 
 			p.n = p.own_n = n[k];
 			b->plan->adapter_elements += n[k];
-			p.own_dtype = TAPE_F32;
+			p.own_dtype = dtype;
 			p.place = PLAN_IN_MODULE(i);
 			tape_at(t, p.place);
-			p.store = tape_store(t, n[k] * 4, TIMELINE_PARAMETER);
+			p.store = tape_store(t, n[k] * tape_dtype_bytes[dtype], TIMELINE_PARAMETER);
 			st = vec_push(t->mem, &t->params, p, err);
 		}
 	}

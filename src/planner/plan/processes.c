@@ -97,7 +97,7 @@ static uint64_t count_before(const char **name)
 	return *at ? n : 0;
 }
 
-/* "H100x8", "80GB*8": the number at the end; `*bytes` of the name are before it. */
+/* "H100x8", "80GB*8", "H100:8": the number at the end; `*bytes` of the name are before it. */
 static uint64_t count_behind(const char *name, size_t *bytes)
 {
 	size_t n = strlen(name), digits = n;
@@ -106,7 +106,7 @@ static uint64_t count_behind(const char *name, size_t *bytes)
 	while (digits && isdigit((unsigned char)name[digits - 1]))
 		digits--;
 	/* the X of RTX4090 is not times sign */
-	if (digits < 3 || digits == n || !strchr("xX*", name[digits - 1]) ||
+	if (digits < 3 || digits == n || !strchr("xX*:", name[digits - 1]) ||
 	    strchr("tT", name[digits - 2]))
 		return 0;
 	count = strtoull(name + digits, NULL, 10);

@@ -227,6 +227,8 @@ struct plan_recipe {
 	bool padded;                   /* attention is given a mask of what is padding */
 	bool lora_dropout;             /* in front of adapters */
 	bool dora;                     /* adapters have a vector of magnitudes each */
+	bool narrow_adapters;          /* ... and the dtype of the weights, not fp32 */
+	bool old_bitsandbytes;         /* before 0.43.2: 4-bit layers keep their inputs */
 	const char *lora_dropout_rate; /* where it is on, as it was given; borrowed */
 	const char *lora_alpha;        /* changes no memory; NULL: not said; borrowed */
 	bool foreign;     /* run by another library than Transformers, with modules of its own */

@@ -198,6 +198,9 @@ static void by_hand(struct text *t, const struct plan_recipe *r)
 		{ fsdp_version(r) && r->gpus == 1,
 		  "started by torchrun --nproc-per-node 1 train.py: FSDP needs a process group" },
 		{ r->loss == PLAN_LOSS_FUSED, "TRL 1.16 or later" },
+		{ r->narrow_adapters && plan_is_half(r),
+		  "get_peft_model(..., autocast_adapter_dtype=False)" },
+		{ r->old_bitsandbytes, "bitsandbytes before 0.43.2" },
 		{ r->in_backward, "one optimizer a parameter, stepped on and zeroed in its "
 				  "register_post_accumulate_grad_hook()" },
 		{ r->parallel == PLAN_FSDP1_ZERO2,

@@ -887,6 +887,25 @@ static enum plim_status settle_none(struct reading *r)
 	return PLIM_OK;
 }
 
+/* What a tool does where its file says nothing of it. */
+static enum plim_status tell_habit(struct reading *r, const struct from_tool *tool,
+				   const char *file, unsigned number, const char *what,
+				   const char *value, const char *option)
+{
+	r->file = file;
+	r->tool = tool;
+	r->number = number;
+	return tell_from(r, what, value, option, NOT_OWN);
+}
+
+/* Made under set_default_dtype(), as all of the model is (torchtune's recipes). */
+static enum plim_status settle_dtype(struct reading *r)
+{
+	r->o->flags |= PLIM_PLAN_NARROW_ADAPTERS;
+	return tell_habit(r, r->runs, r->runs_file, r->runs_number, "adapters",
+			  "in the dtype of the weights", "--narrow-adapters");
+}
+
 static enum plim_status settle_adapters(struct reading *r)
 {
 	struct plim_plan_options *o = r->o;
@@ -908,18 +927,9 @@ static enum plim_status settle_adapters(struct reading *r)
 		r->settled[OWN_DROPOUT] = "none";
 	else if (!st && r->own[OWN_DROPOUT])
 		st = SETTLE(r, "lora-dropout", r->own[OWN_DROPOUT], OWN_DROPOUT);
+	if (!st && r->runs && r->runs->narrow_adapters)
+		st = settle_dtype(r);
 	return !st && r->own[OWN_ATTN_TARGETS] ? settle_targets(r) : st;
-}
-
-/* What a tool does where its file says nothing of it. */
-static enum plim_status tell_habit(struct reading *r, const struct from_tool *tool,
-				   const char *file, unsigned number, const char *what,
-				   const char *value, const char *option)
-{
-	r->file = file;
-	r->tool = tool;
-	r->number = number;
-	return tell_from(r, what, value, option, NOT_OWN);
 }
 
 /* A tool that was asked for no mixed precision, or that has none where nothing is said. */

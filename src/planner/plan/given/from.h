@@ -57,6 +57,7 @@ struct from_tool {
 	const char *parallel; /* of several GPUs, where nothing is said; NULL: as plan has it */
 	enum from_loads loads;
 	bool evaluates_alike; /* with as many samples as it trains with, where nothing is said */
+	bool narrow_adapters; /* adapters have the dtype of the weights, not fp32 */
 };
 
 /* In the order in which they are tried; the first is DeepSpeed. */

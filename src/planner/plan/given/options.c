@@ -69,6 +69,8 @@ static const struct option {
 	IS(PADDED, padded),
 	IS(NO_CLIP, no_clip),
 	IS(DORA, dora),
+	IS(NARROW_ADAPTERS, narrow_adapters),
+	IS(OLD_BITSANDBYTES, old_bitsandbytes),
 	IS(OPTIMIZER_IN_BACKWARD, in_backward),
 	ELSEWHERE(TEXT, liger),
 	IS(KEEP_OUTPUTS, keep_outputs),
@@ -167,6 +169,9 @@ static const struct {
 	{ "parallel", "multi_gpu", "ddp", "ddp" },
 	{ "parallel", "zero-2", "zero2", "zero2" },
 	{ "parallel", "zero-3", "zero3", "zero3" },
+	{ "parallel", "deepspeed_stage_1", "zero1", "zero1" },
+	{ "parallel", "deepspeed_stage_2", "zero2", "zero2" },
+	{ "parallel", "deepspeed_stage_3", "zero3", "zero3" },
 };
 
 const char *plan_value(const char *option, const char *given, bool trains)
@@ -193,7 +198,7 @@ static enum plim_status choose_option(const struct option *row, const char *give
 	char known[PLAN_KNOWN] = "";
 
 	for (unsigned i = 0; given && i < row->n; i++) {
-		if (!strcmp(given, row->names[i])) {
+		if (!strcasecmp(given, row->names[i])) {
 			*out = i;
 			return PLIM_OK;
 		}
@@ -243,7 +248,7 @@ static bool has_value(const struct option *row, const char *value)
 	const char *known = plan_value(row->name, value, true);
 
 	for (unsigned i = 0; i < row->n; i++)
-		if (!strcmp(row->names[i], known))
+		if (!strcasecmp(row->names[i], known))
 			return true;
 	return !row->n;
 }
@@ -496,6 +501,27 @@ static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim
 	return st;
 }
 
+/* What is said of adapters, of 4 bits or of new tokens where there are none is a slip. */
+static enum plim_status check_slips(const struct plan_recipe *r, struct plim_err *err)
+{
+	if (r->dora && !r->lora_rank)
+		return err_set(err, PLIM_E_ARG,
+			       "DoRA is a kind of adapters: options.lora_rank RANK next to it");
+	if (r->narrow_adapters && !r->lora_rank)
+		return err_set(err, PLIM_E_ARG,
+			       "the dtype of adapters is said where there are some: "
+			       "options.lora_rank RANK next to it");
+	if (r->old_bitsandbytes && r->quantize != PLAN_NF4 && r->quantize != PLAN_NF4_DOUBLE)
+		return err_set(err, PLIM_E_ARG,
+			       "old releases of bitsandbytes differ in weights of 4 bits: "
+			       "options.quantize nf4 next to it");
+	if (r->task != PLAN_GENERATE && (r->new_tokens || r->beams > 1))
+		return err_set(err, PLIM_E_ARG,
+			       "new tokens and beams are generated: options.task generate next "
+			       "to it");
+	return PLIM_OK;
+}
+
 /* "0.05"; any rate but 0 takes the same. */
 static enum plim_status read_dropout(struct plan_recipe *r, const char *text, struct plim_err *err)
 {
@@ -646,9 +672,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->zero = h->zero;
 	r->image_width = o->image_width;
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
-	if (!st && r->dora && !r->lora_rank)
-		st = err_set(err, PLIM_E_ARG,
-			     "DoRA is a kind of adapters: options.lora_rank RANK next to it");
+	if (!st)
+		st = check_slips(r, err);
 	if (liger_loss && !o->loss)
 		r->loss = PLAN_LOSS_LIGER;
 	if (o->loss_chunk && !o->loss)

@@ -327,6 +327,11 @@ static struct value product_4_bits(struct tape *t, struct tape_node *node, struc
 		tape_touch(t, w->scales * 4);
 	else
 		weight = unpack_op(t, w->in * w->out, w->scales, x.dtype);
+	if (w->kept && x.grad) { /* ctx.tensors; checkpoints were reentrant then, without a graph */
+		tape_save(t, node, x);
+		if (!t->packing)
+			tape_hold_in_graph(t, x);
+	}
 	y = tape_product(t, node, x.n / w->in * w->out, x.dtype, TAPE_OTHER_PRODUCT);
 	tape_blas(t, 0);
 	tape_let(t, weight);

@@ -51,6 +51,7 @@ struct packed {
 	uint64_t
 		scales; /* elements of fp32 that are made of quantized scales, 0: they are not quantized */
 	bool bytes; /* LLM.int8(); else 4 bits */
+	bool kept;  /* ... of a release that keeps what comes in */
 };
 struct value op_packed(struct tape *t, struct value x, const struct packed *w, struct value bias);
 

@@ -499,7 +499,9 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, a);
-	if (b->m->towers[tower].broadcasts_keys && a->heads != a->kv_heads)
+	/* FlashAttention takes a head that is shared as it is */
+	if (b->r->attention != PLAN_FLASH && b->m->towers[tower].broadcasts_keys &&
+	    a->heads != a->kv_heads)
 		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
 	a->kernel = (uint8_t)(half ? fused_kernel(b) : OP_EFFICIENT);
 	if (b->r->attention != PLAN_FLASH && tower == MODEL_TEXT &&

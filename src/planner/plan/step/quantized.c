@@ -20,7 +20,8 @@ struct value build_quantized(struct builder *b, const struct model_module *modul
 {
 	struct packed w = { .in = module->in,
 			    .out = module->out,
-			    .bytes = b->r->quantize == PLAN_INT8 };
+			    .bytes = b->r->quantize == PLAN_INT8,
+			    .kept = b->r->old_bitsandbytes };
 	struct tape *t = &b->t;
 	struct value in, y;
 
