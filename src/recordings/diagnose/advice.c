@@ -96,7 +96,7 @@ static uint64_t facts_of_words(const struct messages_event *e)
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
 		facts |= F(POOL);
-	if (findings_bare(e))
+	if (findings_bare(e) || strstr(words, " from device: "))
 		facts |= F(DRIVER);
 	if (e->wording->family == MESSAGES_JAX)
 		facts |= F(XLA);
