@@ -224,6 +224,49 @@ static void judge_cut_kills(struct messages_log *log)
 	}
 }
 
+typedef int event_test(const struct messages_event *e);
+
+/* Joins event `i` into the first failure of its file that is `fit` and no more than `lines` away; 0: there is none. */
+static int join_near(struct messages_log *log, size_t i, event_test *fit, uint64_t lines)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t k = 0; k < log->events.n; k++)
+		if (k != i && at[k].joined == k && at[k].file == at[i].file && fit(&at[k]) &&
+		    lines_between(&at[i], &at[k]) <= lines) {
+			join_into(log, i, k);
+			return 1;
+		}
+	return 0;
+}
+
+static int is_assertion(const struct messages_event *e)
+{
+	return strstr(e->wording->pattern, "Assertion `") != NULL;
+}
+
+static int is_refused(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_DEVICE;
+}
+
+/* The driver's refusal, or NCCL's line with the driver's reason. */
+static int has_reason(const struct messages_event *e)
+{
+	return is_refused(e) || strstr(e->wording->pattern, "NCCL WARN Cuda failure");
+}
+
+static int is_ggml_host(const struct messages_event *e)
+{
+	return e->wording->family == MESSAGES_LLAMA_CPP && e->wording->class == MESSAGES_HOST;
+}
+
+static int is_semaphore(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_SHARED && e->wording->says &&
+	       strstr(e->wording->says, "semaphores");
+}
+
 #define INDEX_LINES 2000 /* of assertions, which each thread of a kernel writes */
 
 /* A library that fails behind an assertion of a kernel fails for it: the context is broken. */
@@ -238,36 +281,28 @@ static void join_assertions(struct messages_log *log)
 		    (!strstr(words, "CUBLAS_STATUS") && !strstr(words, "CUDNN_STATUS") &&
 		     !strstr(words, "device-side assert")))
 			continue;
-		for (size_t k = 0; k < log->events.n; k++)
-			if (at[k].joined == k && strstr(at[k].wording->pattern, "Assertion `") &&
-			    at[k].file == at[i].file &&
-			    lines_between(&at[i], &at[k]) <= INDEX_LINES) {
-				join_into(log, i, k);
-				break;
-			}
+		join_near(log, i, is_assertion, INDEX_LINES);
 	}
 }
 
 #define HANDLE_LINES \
 	40 /* between a library's handle that failed, and the refusal of the same full GPU */
 
-/* cuBLAS and cuDNN that could not start next to a refusal did not for want of the same memory. */
+/* cuBLAS and cuDNN that could not start next to a refusal did not for want of the same memory; nor did NCCL. */
 static void join_handles(struct messages_log *log)
 {
 	struct messages_event *at = log->events.at;
 
 	for (size_t i = 0; i < log->events.n; i++) {
-		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER ||
-		    at[i].wording->family != MESSAGES_CUDA ||
-		    !strstr(at[i].wording->pattern, "STATUS_NOT_INITIALIZED"))
+		const char *words = at[i].wording->pattern;
+
+		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER)
 			continue;
-		for (size_t k = 0; k < log->events.n; k++)
-			if (at[k].joined == k && at[k].wording->class == MESSAGES_DEVICE &&
-			    at[k].file == at[i].file &&
-			    lines_between(&at[i], &at[k]) <= HANDLE_LINES) {
-				join_into(log, i, k);
-				break;
-			}
+		if (at[i].wording->family == MESSAGES_CUDA &&
+		    strstr(words, "STATUS_NOT_INITIALIZED"))
+			join_near(log, i, is_refused, HANDLE_LINES);
+		else if (strstr(words, "unhandled cuda error"))
+			join_near(log, i, has_reason, HANDLE_LINES);
 	}
 }
 
@@ -335,6 +370,19 @@ static void join_devices(struct messages_log *log)
 	}
 }
 
+/* A worker that is gone, behind what it died of. */
+static void join_workers(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++)
+		for (size_t k = 0; at[i].joined == i && k < i &&
+				   strstr(at[i].wording->pattern, "exited unexpectedly");
+		     k++)
+			if (same_process(&at[i], &at[k]) && at[k].file == at[i].file)
+				join_into(log, i, at[k].joined);
+}
+
 #define BUFFER_LINES 5 /* between a buffer that ggml did not get, and why */
 
 /* ggml names the buffer that it did not get, and near to it that it was the machine that refused. */
@@ -343,16 +391,9 @@ static void join_buffers(struct messages_log *log)
 	struct messages_event *at = log->events.at;
 
 	for (size_t i = 0; i < log->events.n; i++) {
-		if (at[i].joined != i || at[i].wording->family != MESSAGES_LLAMA_CPP ||
-		    at[i].wording->class != MESSAGES_DEVICE || at[i].oom.tried.low != PLIM_UNKNOWN)
-			continue;
-		for (size_t k = 0; k < log->events.n; k++)
-			if (at[k].joined == k && at[k].wording->family == MESSAGES_LLAMA_CPP &&
-			    at[k].wording->class == MESSAGES_HOST && at[k].file == at[i].file &&
-			    lines_between(&at[i], &at[k]) <= BUFFER_LINES) {
-				join_into(log, i, k);
-				break;
-			}
+		if (at[i].joined == i && at[i].wording->family == MESSAGES_LLAMA_CPP &&
+		    at[i].wording->class == MESSAGES_DEVICE && at[i].oom.tried.low == PLIM_UNKNOWN)
+			join_near(log, i, is_ggml_host, BUFFER_LINES);
 	}
 }
 
@@ -383,13 +424,7 @@ static void judge_allocs(struct messages_log *log)
 		    !strstr(at[i].text, "std::bad_alloc") || !is_of_rapids(log, &at[i]))
 			continue;
 		at[i].wording = scan_rmm_refused;
-		for (size_t k = 0; k < log->events.n; k++)
-			if (k != i && at[k].joined == k && at[k].file == at[i].file &&
-			    at[k].wording->class == MESSAGES_DEVICE &&
-			    lines_between(&at[i], &at[k]) <= ALLOC_LINES) {
-				join_into(log, i, k);
-				break;
-			}
+		join_near(log, i, is_refused, ALLOC_LINES);
 	}
 }
 
@@ -502,14 +537,8 @@ static void join_semaphores(struct messages_log *log)
 		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER ||
 		    !strstr(at[i].wording->pattern, "No space left on device"))
 			continue;
-		for (size_t k = 0; k < log->events.n; k++)
-			if (at[k].joined == k && at[k].file == at[i].file &&
-			    at[k].wording->class == MESSAGES_SHARED && at[k].wording->says &&
-			    strstr(at[k].wording->says, "semaphores")) {
-				at[k].caught_line = 0; /* joblib went on, the program did not */
-				join_into(log, i, k);
-				break;
-			}
+		if (join_near(log, i, is_semaphore, UINT64_MAX))
+			at[at[i].joined].caught_line = 0; /* joblib went on, the program did not */
 	}
 }
 
@@ -538,6 +567,7 @@ void messages_join(struct messages_log *log)
 	join_assertions(log);
 	join_handles(log);
 	join_kills(log);
+	join_workers(log);
 	judge_allocs(log);
 	join_buffers(log);
 	join_batches(log);

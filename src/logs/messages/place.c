@@ -54,6 +54,12 @@ static int has_line_number(struct word w)
 	return 0;
 }
 
+/* "pipe = FluxPipeline.from_pretrained(": a script that is pasted with what it ended in. */
+static int is_called(const struct scan_line *l, struct word w)
+{
+	return *w.to == '(' && w.from - l->text > 3 && !memcmp(w.from - 3, " = ", 3);
+}
+
 /* Does the word name a place in code: `File "x.py", line 3`, "x.cc:99", "x.so(+0x12)", "at org.x.Y(Z.java:3)"? */
 static int is_location(const struct scan_line *l, struct word w)
 {
@@ -339,7 +345,8 @@ int scan_is_anchored(const struct scan_line *l, const struct scan_places *places
 			return 1;
 		if (is_where_installed(w, at))
 			continue;
-		if (is_location(l, w) || (at >= places->program && at < places->program_end) ||
+		if (is_location(l, w) || is_called(l, w) ||
+		    (at >= places->program && at < places->program_end) ||
 		    is_flag_name(l, at, places->program_end > places->program) ||
 		    (at >= places->prefix && at < places->message))
 			return 1;

@@ -522,8 +522,11 @@ static void drive(struct scan *s)
 
 static void scan_frame(struct scan *s)
 {
-	struct open_trace *t = traceback_of(s);
+	struct open_trace *t;
 
+	if (s->code_line == s->line + 1)
+		return; /* all frames of a line were read with its first one */
+	t = traceback_of(s);
 	t->last_line = s->line;
 	s->code_line = s->line + 1;
 	drive(s);

@@ -334,7 +334,8 @@ static int says_start(const char *line)
 {
 	static const char *const words[] = { "loading failed",   "failed to load",
 					     "failed to create", "creating model",
-					     "failed to start",  "initialization failed" };
+					     "failed to start",  "initialization failed",
+					     "warming up" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strcasestr(line, words[i]))

@@ -109,32 +109,46 @@ static void read_traceback_source(struct messages_frame *f, const struct scan_li
 	copy_start(f->source, sizeof(f->source), p, (size_t)(end - p));
 }
 
-static int read_frame(struct messages_frame *f, const struct scan_line *line,
-		      const struct scan_line *source)
+/* The function, and of a traceback whose line feeds are lost the line of code behind it. */
+static void read_function(struct messages_frame *f, const char *p, const char *end, int is_whole)
+{
+	size_t n = is_whole ? (size_t)(end - p) : strcspn(p, " ");
+
+	copy_start(f->function, sizeof(f->function), p, n);
+	p += n + strspn(p + n, " ");
+	if (!is_whole && p < end)
+		copy_start(f->source, sizeof(f->source), p, (size_t)(end - p));
+}
+
+/* The first frame of the line from `p` on; where the next one is looked for, NULL: there is none. */
+static const char *read_frame(struct messages_frame *f, const struct scan_line *line, const char *p,
+			      const struct scan_line *source)
 {
 	static const char start[] = "File \"", middle[] = "\", line ", in[] = ", in ";
-	const char *end = line->text + line->n, *p, *q;
+	const char *from = p, *end = line->text + line->n, *q, *next;
 	uint32_t number = 0;
 
 	*f = (struct messages_frame){ .line = 0 };
-	p = memmem(line->text, line->n, start, sizeof(start) - 1);
+	p = memmem(p, (size_t)(end - p), start, sizeof(start) - 1);
 	if (!p)
-		return 0;
+		return NULL;
 	p += sizeof(start) - 1;
 	q = memmem(p, (size_t)(end - p), middle, sizeof(middle) - 1);
 	if (!q)
-		return 0;
+		return NULL;
+	next = memmem(q, (size_t)(end - q), start, sizeof(start) - 1);
+	end = next ? next : end;
 	copy_end(f->file, sizeof(f->file), p, (size_t)(q - p));
 	for (p = q + sizeof(middle) - 1; p < end && *p >= '0' && *p <= '9' && number < 99999999;
 	     p++)
 		number = 10 * number + (uint32_t)(*p - '0');
 	f->line = number;
 	if ((size_t)(end - p) > sizeof(in) - 1 && !memcmp(p, in, sizeof(in) - 1)) {
-		p += sizeof(in) - 1;
-		copy_start(f->function, sizeof(f->function), p, (size_t)(end - p));
+		read_function(f, p + sizeof(in) - 1, end, !next && from == line->text);
 	}
-	read_traceback_source(f, line, source);
-	return 1;
+	if (!next)
+		read_traceback_source(f, line, source);
+	return end;
 }
 
 /* A part of the name, or behind "=" all of it. */
@@ -183,31 +197,37 @@ static void go_deeper(struct messages_trace *t, const struct messages_frame *f)
 	t->user = *f;
 }
 
+static void take_frame(struct messages_trace *t, const struct messages_frame *f)
+{
+	size_t cue;
+
+	if (!strcmp(f->function, "__del__"))
+		return; /* what is cleaned up behind a failure is not where it was */
+	t->frames += t->frames < UINT32_MAX;
+	t->semaphore |= strstr(f->file, "multiprocessing") &&
+			(strstr(f->file, "synchronize.py") || strstr(f->source, "Lock()"));
+	if (is_users(f->file))
+		go_deeper(t, f);
+	/* Lightning's step calls all of forward and backward: what is inside counts */
+	if (strstr(f->source, "closure()")) {
+		t->moment = MESSAGES_MOMENT_UNKNOWN;
+		return;
+	}
+	cue = find_cue(f);
+	if (cue < CUES && rank_of(scan_moment_cues[cue].moment) < rank_of(t->moment)) {
+		t->moment = scan_moment_cues[cue].moment;
+		t->shown = *f;
+	}
+}
+
 void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 		      const struct scan_line *source)
 {
 	struct messages_frame f;
-	size_t cue;
+	const char *p = line->text;
 
-	if (!read_frame(&f, line, source))
-		return;
-	if (!strcmp(f.function, "__del__"))
-		return; /* what is cleaned up behind a failure is not where it was */
-	t->frames += t->frames < UINT32_MAX;
-	t->semaphore |= strstr(f.file, "multiprocessing") &&
-			(strstr(f.file, "synchronize.py") || strstr(f.source, "Lock()"));
-	if (is_users(f.file))
-		go_deeper(t, &f);
-	/* Lightning's step calls all of forward and backward: what is inside counts */
-	if (strstr(f.source, "closure()")) {
-		t->moment = MESSAGES_MOMENT_UNKNOWN;
-		return;
-	}
-	cue = find_cue(&f);
-	if (cue < CUES && rank_of(scan_moment_cues[cue].moment) < rank_of(t->moment)) {
-		t->moment = scan_moment_cues[cue].moment;
-		t->shown = f;
-	}
+	while ((p = read_frame(&f, line, p, source)))
+		take_frame(t, &f);
 }
 
 /* ---- progress ---- */

@@ -73,6 +73,9 @@ static uint64_t facts_of_sizes(const struct messages_event *e, const struct find
 	if (advice_known(o->total) && advice_known(o->reserved) &&
 	    o->reserved.low / 3 > o->total.high / 2)
 		facts |= F(LENT);
+	if (e->wording->class == MESSAGES_HOST && advice_known(o->tried) && advice_known(o->free) &&
+	    o->tried.low / 2 > o->free.high)
+		facts |= F(LENT);
 	if (e->wording->class == MESSAGES_BUDGET && advice_known(o->allocated) &&
 	    o->allocated.high <= SMALL_BYTES)
 		facts |= F(LITTLE);
@@ -93,7 +96,7 @@ static uint64_t facts_of_words(const struct messages_event *e)
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
 		facts |= F(POOL);
-	if (findings_bare(e))
+	if (findings_bare(e) || strstr(words, " from device: "))
 		facts |= F(DRIVER);
 	if (e->wording->family == MESSAGES_JAX)
 		facts |= F(XLA);
@@ -287,8 +290,9 @@ static uint64_t facts_of_program(const struct messages_event *e, const struct me
 	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
 	    advice_known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
 		facts |= F(FILLED);
-	if (e->wording->class == MESSAGES_HOST_KILL && advice_known(e->rss) && e->rss.high &&
-	    e->rss.high < LITTLE_BYTES)
+	if ((e->wording->class == MESSAGES_HOST_KILL ||
+	     e->wording->class == MESSAGES_CGROUP_KILL) &&
+	    advice_known(e->rss) && e->rss.high && e->rss.high < LITTLE_BYTES)
 		facts |= F(FILLED);
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
 	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
@@ -506,6 +510,19 @@ static void value_of(const char *name, const struct messages_event *e,
 	}
 }
 
+/* A batch of 1 is not made smaller: "a smaller batch or input" is "a smaller input". */
+static void leave_batch(char *text)
+{
+	char *at = strstr(text, "a smaller batch");
+	size_t n;
+
+	if (!at)
+		return;
+	at += strlen("a smaller ");
+	n = !strncmp(at, "batch or ", 9) ? 9 : !strncmp(at, "batch, input", 12) ? 7 : 0;
+	memmove(at, at + n, strlen(at + n) + 1);
+}
+
 /* The text with its {names} replaced; of at most `n` bytes of it. */
 static const char *filled(const char *text, size_t n, const struct messages_event *e,
 			  const struct messages_context *c, char *out, size_t size)
@@ -526,6 +543,8 @@ static const char *filled(const char *text, size_t n, const struct messages_even
 	out[to] = 0;
 	if (c->told)
 		messages_lower_told(c->told, out);
+	if (c->set[MESSAGES_SET_BATCH].line && c->set[MESSAGES_SET_BATCH].spent)
+		leave_batch(out);
 	return out;
 }
 

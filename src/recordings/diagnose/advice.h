@@ -54,8 +54,8 @@ enum advice_fact {
 	ADVICE_AMONG,      /* gaps that would have served it, whoever else has the rest */
 	ADVICE_XLA,        /* XLA's words, whoever calls it */
 	ADVICE_TEXTS,      /* an array of texts of one width */
-	ADVICE_DRIVER,     /* refused by the driver, not by PyTorch's allocator */
-	ADVICE_LENT,       /* it holds far more than the GPU has */
+	ADVICE_DRIVER,     /* refused by the driver, not by an allocator of the program */
+	ADVICE_LENT,       /* it holds, or needs, far more than there is */
 	ADVICE_LITTLE,     /* a server's weights are next to nothing */
 	ADVICE_CUDA,       /* the message itself says so */
 	ADVICE_TOTAL,      /* tokens of all requests together did not fit */
