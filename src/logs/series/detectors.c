@@ -332,6 +332,7 @@ static void look_hidden(struct series_monitor *m, uint32_t series, double step, 
 #define SPIKE_Z 6.0
 #define SPIKE_LEAST 0.1 /* of the loss */
 #define SPIKE_SPREAD 0.01
+#define JUMP_STEPS 3.0 /* times the median step */
 #define STEP_NEW 8
 #define STEP_OLD 16
 #define STEP_ERRORS 5.5
@@ -410,11 +411,30 @@ static uint32_t ring_back(const struct series_watch *w, uint32_t back)
 	return (w->ring_at + 2 * SERIES_RING - back) % SERIES_RING;
 }
 
-/* By how many standard errors the mean of the latest values is over that of those before; 0: not by enough. */
+/* Is the last step larger than usual ones?  A straight rise without noise has spread 0 and no jump. */
+static bool jumps(const struct series_watch *w, double y)
+{
+	double steps[SERIES_RING], before = scaled(w, w->ring[ring_back(w, 1)]), last = before;
+	uint32_t n = 0;
+
+	for (uint32_t i = 2; i <= w->ring_n; i++) {
+		double at = scaled(w, w->ring[ring_back(w, i)]);
+
+		steps[n++] = fabs(last - at);
+		last = at;
+	}
+	return !n || y - before > JUMP_STEPS * series_median(steps, n);
+}
+
+/*
+ * By how many standard errors the mean of the latest values is over that of those before, and over what these rose by already;
+ * 0: not by enough.
+ */
 static double step_up(const struct series_watch *w, double y, double least, double *before)
 {
 	/* Autocorrelation is estimated too low from few values (Kendall 1954). */
-	double late = y, early = 0, error, tie = w->tie + (1 + 3 * w->tie) / (w->measured + 1);
+	double late = y, early = 0, older = 0, error, rise,
+	       tie = w->tie + (1 + 3 * w->tie) / (w->measured + 1);
 	uint32_t every = w->points > 65536 ? 16 : w->points > 4096 ? 4 : 1;
 
 	if (w->ring_n < STEP_NEW + 2 * STEP_OLD || w->points % every ||
@@ -422,13 +442,17 @@ static double step_up(const struct series_watch *w, double y, double least, doub
 		return 0;
 	for (uint32_t i = 1; i < STEP_NEW; i++)
 		late += scaled(w, w->ring[ring_back(w, i)]);
-	for (uint32_t i = 0; i < STEP_OLD; i++)
+	for (uint32_t i = 0; i < STEP_OLD; i++) {
 		early += scaled(w, w->ring[ring_back(w, STEP_NEW + i)]);
+		older += scaled(w, w->ring[ring_back(w, STEP_NEW + STEP_OLD + i)]);
+	}
 	late /= STEP_NEW;
 	early /= STEP_OLD;
+	older /= STEP_OLD;
+	rise = late - early - fmax(0, early - older) * (STEP_NEW + STEP_OLD) / (2 * STEP_OLD);
 	*before = early;
 	error = fmax(w->spread, least) * sqrt(1.0 / STEP_NEW + 1.0 / STEP_OLD) * tie_factor(w, tie);
-	return w->negative || late - early > SPIKE_LEAST ? (late - early) / error : 0;
+	return w->negative || rise > SPIKE_LEAST ? rise / error : 0;
 }
 
 static void raise_spike(struct series_monitor *m, uint32_t series, double began, double step,
@@ -644,7 +668,7 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 	if (!above(w, y, least, &z))
 		return;
 	if (z > limit_of(w) && y > ring_max(w) + 1.5 * fmax(w->spread, least) &&
-	    (w->negative || y - w->median > SPIKE_LEAST)) {
+	    (w->negative || y - w->median > SPIKE_LEAST) && jumps(w, y)) {
 		raise_spike(m, series, step, step, value, w->median, z);
 		return;
 	}

@@ -94,6 +94,7 @@ static const struct {
 	{ "skipped skip overflow overflows", NULL, ANY, PLIM_ROLE_SKIPPED_STEPS },
 	{ "memory mem vram", NULL, ANY, PLIM_ROLE_MEMORY },
 	{ "entropy", "policy actor", ANY, PLIM_ROLE_ENTROPY },
+	{ "reward rewards rew return returns", evaluation, ANY, PLIM_ROLE_METRIC },
 	{ "perplexity ppl wer cer mae mse rmse mape error err fid ece brier smape eer", NULL,
 	  EVALUATION, PLIM_ROLE_ERROR },
 	{ "acc accuracy f1 auc auroc auprc precision recall bleu sacrebleu rouge rouge1 rouge2 "
