@@ -272,7 +272,7 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 
 			p.n = p.own_n = n[k];
 			b->plan->adapter_elements += n[k];
-			p.own_dtype = dtype;
+			p.own_dtype = (uint8_t)dtype;
 			p.place = PLAN_IN_MODULE(i);
 			tape_at(t, p.place);
 			p.store = tape_store(t, n[k] * tape_dtype_bytes[dtype], TIMELINE_PARAMETER);
