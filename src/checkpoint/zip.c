@@ -248,7 +248,8 @@ static enum plim_status check_descriptor(struct ckpt *c, const struct zip *z, co
 		    zip_le(p + 8, w) != (e->stored & (wide ? UINT64_MAX : UINT32_MAX)) ||
 		    zip_le(p + 8 + w, w) != (e->bytes & (wide ? UINT64_MAX : UINT32_MAX))))
 		st = BAD("descriptor_mismatch", z->base + end,
-			 "what follows the data of '%.*s' does not repeat its size and checksum",
+			 "the data descriptor after '%.*s' has another size or checksum than the "
+			 "directory",
 			 (int)e->name_n, (const char *)e->at + ENTRY_BYTES);
 	return st;
 }

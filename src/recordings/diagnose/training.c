@@ -153,8 +153,8 @@ static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t pe
 	detect_say(x, &f->evidence, "that is not a leak: %ss with shorter batches need less%s",
 		   what, g->died ? "" : ", before and after it");
 	detect_say(x, &f->fix,
-		   "bound what one batch can hold: a length limit, or batches of so many tokens "
-		   "instead of so many samples");
+		   "limit the size of one batch: by a maximum length, or by tokens instead of "
+		   "samples");
 	detect_say(x, &f->fix,
 		   "run the longest batch first: then a size that does not fit fails at once, and "
 		   "its blocks serve all others");
