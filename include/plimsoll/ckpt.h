@@ -339,7 +339,7 @@ struct plim_ckpt_conclusion {
 	/*
 	 * same, prefix, training_state, rename, width, depth, vocabulary, positions, dtype, head,
 	 * tied, lora, lora_rank, names, architecture; with --config also loads, does_not_load,
-	 * not_judged
+	 * state_dict, not_judged
 	 */
 	const char *kind;
 	const char *text; /* one sentence */

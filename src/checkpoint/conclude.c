@@ -553,11 +553,25 @@ static bool is_base_prefix(const char *prefix)
 	       !strcmp(prefix, "bert.");
 }
 
+/* Of "model_state_dict.module." the length of the key that holds the state dict, with its dot; 0: names begin so themselves. */
+static size_t holder_of(const struct ckpt *c, const char *prefix)
+{
+	size_t n = strcspn(prefix, ".");
+
+	for (size_t i = 0; prefix[n] && i < c->keys.n; i++) {
+		const char *key = ckpt_text(c, c->keys.at[i].name);
+
+		if (!strncmp(key, prefix, n) && !key[n] && c->keys.at[i].tensors)
+			return n + 1;
+	}
+	return 0;
+}
+
 static enum plim_status judge_loading(struct ckpt_compare *d, struct plim_err *err)
 {
 	size_t missing = d->counts[CKPT_CHANGE_ONLY_B], mismatch = d->counts[CKPT_CHANGE_SHAPE],
-	       unexpected = d->counts[CKPT_CHANGE_ONLY_A];
-	bool prefix = !is_base_prefix(d->prefix[0]) || !is_base_prefix(d->prefix[1]);
+	       unexpected = d->counts[CKPT_CHANGE_ONLY_A], holder = holder_of(d->a, d->prefix[0]);
+	bool prefix = !is_base_prefix(d->prefix[0] + holder) || !is_base_prefix(d->prefix[1]);
 	struct ckpt_conclusion last;
 	enum plim_status st;
 	size_t n = 0;
@@ -572,7 +586,9 @@ static enum plim_status judge_loading(struct ckpt_compare *d, struct plim_err *e
 		st = conclude(d, "loads", err,
 			      "it would load: all %zu tensor%s of the config %s there%s",
 			      d->b->tensors.n, text_s(d->b->tensors.n), text_are(d->b->tensors.n),
-			      unexpected ? "; the others are unexpected and left out" : "");
+			      holder       ? "; what is under other keys is left out"
+			      : unexpected ? "; the others are unexpected and left out"
+					   : "");
 	} else {
 		st = conclude(d, "does_not_load", err,
 			      "it would not load: %zu missing, %zu with a size mismatch, %zu "
@@ -584,7 +600,12 @@ static enum plim_status judge_loading(struct ckpt_compare *d, struct plim_err *e
 	last = d->conclusions.at[d->conclusions.n - 1];
 	memmove(d->conclusions.at + 1, d->conclusions.at, (d->conclusions.n - 1) * sizeof(last));
 	*d->conclusions.at = last;
-	return PLIM_OK;
+	if (*d->loads != 'y' || !holder)
+		return PLIM_OK;
+	return conclude(
+		d, "state_dict", err,
+		"the state dict is under the key '%.*s': load_state_dict(checkpoint['%.*s'])",
+		(int)holder - 1, d->prefix[0], (int)holder - 1, d->prefix[0]);
 }
 
 enum plim_status compare_conclude(struct ckpt_compare *d, struct plim_err *err)

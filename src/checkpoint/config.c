@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LAYERS 100000
 #define SIZE ((uint64_t)1 << 40) /* no dimension is larger */
@@ -264,11 +265,16 @@ static enum plim_status keep_facts(struct ckpt *c, const struct config *x, struc
 enum plim_status ckpt_promise(struct ckpt *c, const char *path, struct plim_err *err)
 {
 	struct config x = { .tied = -1, .attention_bias = -1 };
+	char inside[4096];
+	struct stat info;
+	bool folder =
+		!stat(path, &info) && S_ISDIR(info.st_mode) &&
+		(size_t)snprintf(inside, sizeof(inside), "%s/config.json", path) < sizeof(inside);
 	enum plim_status st;
 
 	c->path = path;
 	c->kind = CKPT_KIND_CONFIG;
-	st = ckpt_text_read(c, AT_FDCWD, path, config_key, &x, err);
+	st = ckpt_text_read(c, AT_FDCWD, folder ? inside : path, config_key, &x, err);
 	if (!st && c->findings.n)
 		st = err_set(err, PLIM_E_FORMAT, "%s", ckpt_text(c, c->findings.at[0].text));
 	if (!st && !x.numbers[HIDDEN] && !x.numbers[LAYER_COUNT])
