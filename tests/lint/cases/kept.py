@@ -474,3 +474,27 @@ def sample(pipeline, loader):
 def validate(net, loader):
     net.eval()
     return sum(criterion(net(x), y) for x, y in loader)  # PLM103
+#: bad 103 a validation loss of each epoch, behind the loop that trains
+history, curve = [], []
+for epoch in range(10):
+    total = 0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    checked = criterion(model(held_x), held_y)
+    history.append(checked)  # PLM103
+    curve.append(total / len(loader))
+#: good 103 a mean of what went backward is small
+curve = []
+for epoch in range(10):
+    total = 0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss
+    curve.append(total / len(loader))

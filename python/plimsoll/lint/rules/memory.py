@@ -34,7 +34,8 @@ def _loop_of(ctx: Context, event: Event) -> tuple[Loop | None, bool]:
     inference = ctx.inference_of(event)
     if inference is not None:
         return inference, False
-    return next((l for l in ctx.training(ctx.trace(event)) if l is event.loop and not l.framework), None), True
+    own = event.loop  # trains in a function that it calls; or goes around a loop that trains, over epochs
+    return own if own is not None and not own.framework and any(own.around(l) for l in ctx.training(ctx.trace(event))) else None, True
 
 
 def _outlives(ctx: Context, event: Event, trace: Trace, name: str, loop: Loop) -> bool:
@@ -175,11 +176,13 @@ def _came_with(trace: Trace, loop: Loop, own: set[str], fed: set[str]) -> bool:
 
 
 def _gone_backward(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
-    """Is it what a function returns that goes backward from it: `loss = train_step(batch)`?"""
-    own = names_in(what)
-    bound = [e.source for e in trace.inside(loop) if e.kind == "bind" and e.name in own and e.source is not None]
+    """Is it made from what went backward, or what a function returns that goes backward from it: `loss = train_step(batch)`?"""
+    own, inside = names_in(what), trace.inside(loop)
+    if ctx.ancestors(own, inside) & {name for e in inside if ctx.program.is_backward(e) for name in ctx.roots_of_backward(e)}:
+        return True
+    bound = [e.source for e in inside if e.kind == "bind" and e.name in own and e.source is not None]
     nodes = {n for source in (what, *bound) for n in ast.walk(source) if isinstance(n, ast.Call)}
-    inner = [ctx.program.trace_of(ctx.program.called_function(e)) for e in trace.inside(loop) if e.kind == "call" and e.node in nodes]
+    inner = [ctx.program.trace_of(ctx.program.called_function(e)) for e in inside if e.kind == "call" and e.node in nodes]
     return any(t is not None and ctx.returned(t) & ctx.fed(t) for t in inner)
 
 
@@ -273,8 +276,12 @@ def contained(ctx: Context, event: Event, container: str, what: ast.expr, value:
     own, fed = names_in(what), ctx.fed(trace, loop)
     if not _carries_graph(put, bool(own & fed)) or not _keeps_all(ctx, trace, event, container, loop):
         return
-    if trains and not put.grad_fn and (own & fed or _came_with(trace, loop, own, fed) or _gone_backward(ctx, trace, loop, what)):
+    if trains and not put.grad_fn and (own & fed or _came_with(trace, loop, own, fed)):
         _tell_swept_put(ctx, trace, put)
+        return
+    if trains and not put.grad_fn and _gone_backward(ctx, trace, loop, what):
+        if put.small():
+            _tell_swept_put(ctx, trace, put)
         return
     if not put.grad_fn and not _born_in(ctx, trace, loop, what):
         return
