@@ -236,7 +236,7 @@ static const struct cmd_example why_examples[] = {
 	{ "plimsoll why train.log --snapshot oom.pickle",
 	  "with the recording, which answers questions that the log leaves open" },
 	{ "plimsoll why train.log --config config.json --batch 8 --seq 2048",
-	  "compared with the plan of that run: does it agree, and which change is enough" },
+	  "compare with the plan of that run: does it agree, which change is enough" },
 	{ "plimsoll why --here", "how much host memory a job that is started here may use" },
 	{ "plimsoll why --here 4711", "how near a running job is to its limits" },
 	{ NULL, NULL },

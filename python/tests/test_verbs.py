@@ -285,7 +285,7 @@ class Doctor(unittest.TestCase):
             with open(fake, "w") as f:
                 f.write("#!/bin/sh\nexit 3\n")
             os.chmod(fake, 0o755)
-            # A copy of the program: an installed one lies beside a Python that has the package, and asks that one.
+            # A copy of the program: an installed one lies next to a Python that has the package, and asks that one.
             copy = shutil.copy(os.environ["PLIMSOLL_PROGRAM"], folder)
             done = subprocess.run([copy, "doctor"], capture_output=True, text=True,
                                   env={"PATH": folder, "LC_ALL": "C", "PLIMSOLL_LIBRARY": LIBRARY})

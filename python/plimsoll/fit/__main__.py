@@ -74,9 +74,9 @@ def _told_settings(answer: dict[str, Any]) -> list[str]:
     tried = [(run_["parts"], run_["checkpointed_layers"]) for run_ in runs]
     rows = [(row, "estimated") for row in answer.get("estimated", ()) if (row["parts"], row["checkpointed_layers"]) not in tried]
     rows = sorted(rows + [(row, "measured") for row in runs], key=lambda one: (one[0]["parts"], sum(one[0]["checkpointed_layers"])))
-    lines = ["  setting                                     peak  per step"] if rows else []
+    lines = ["  setting                                    peak  per step"] if rows else []
     for row, how in rows:
-        line = f"  {_setting(row['parts'], row['checkpointed_layers'], of):<38}"
+        line = f"  {_setting(row['parts'], row['checkpointed_layers'], of):<37}"
         if "allocated_bytes" in row:
             lines.append(f"{line}{_bytes_text(row['allocated_bytes']):>10}{row['step_s']:>8.3g} s  {how}{'' if row['fits'] else ': too much'}")
         else:

@@ -16,7 +16,7 @@ def is_able(model: Any) -> bool:
                 and not getattr(model, "is_gradient_checkpointing", True))
 
 
-#: Lists of layers that are told apart; a model with more of them is checkpointed whole or not at all.
+#: Lists of layers that are counted one by one; a model with more of them is checkpointed whole or not at all.
 MOST_LISTS = 8
 
 

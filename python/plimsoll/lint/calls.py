@@ -112,12 +112,11 @@ class Calls(Evaluator):
 
     def went_backward(self, node: ast.Call) -> None:
         """`loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`: the name has a graph, whatever made it; a scalar if it alone goes backward."""
-        of = node.func.value if isinstance(node.func, ast.Attribute) else None
-        for given in (of, *(node.args[:1])):
-            inner = given.args[0] if isinstance(given, ast.Call) and len(given.args) == 1 else given
-            known = self.env.get(inner.id) if isinstance(inner, ast.Name) else None
-            if isinstance(inner, ast.Name) and known is not None and known.kind in ("", values.NUMBER, *values.TENSORS) and not known.qual:
-                self.env[inner.id] = replace(known, kind=values.TENSOR, strong=True, graph=values.YES, scalar=True, items=None)
+        given = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None
+        inner = given.args[0] if isinstance(given, ast.Call) and len(given.args) == 1 else given
+        known = self.env.get(inner.id) if isinstance(inner, ast.Name) else None
+        if isinstance(inner, ast.Name) and known is not None and known.kind in ("", values.NUMBER, *values.TENSORS) and not known.qual:
+            self.env[inner.id] = replace(known, kind=values.TENSOR, strong=True, graph=values.YES, scalar=True, items=None)
 
     # ---- f(x) ----
 

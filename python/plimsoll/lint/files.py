@@ -34,7 +34,7 @@ class Files:
         self.bases: dict[str, list[str]] = {}
         self.found: dict[tuple[str, str], str] = {}
         self.told: dict[tuple[str, str], list[tuple[dict[str, Value], bool]]] = {}  #: file, function -> its calls in other files
-        self.known: dict[tuple[str, str], list[tuple[dict[str, Value], bool]]] = {}  #: of these, what the files are told
+        self.known: dict[tuple[str, str], list[tuple[dict[str, Value], bool]]] = {}  #: of these, how other files call their functions
 
     # ---- where an import leads ----
 

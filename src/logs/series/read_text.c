@@ -1115,7 +1115,7 @@ static bool is_exception(const char *line, size_t n)
 	while (name < n && (isalpha((unsigned char)line[name]) || line[name] == '.'))
 		name++;
 	digits = name + 2 + (name + 2 < n && line[name + 2] == '-');
-	if (!isupper((unsigned char)*line) || digits >= n || memcmp(line + name, ": ", 2) ||
+	if (digits >= n || !isupper((unsigned char)*line) || memcmp(line + name, ": ", 2) ||
 	    name < 6 ||
 	    (memcmp(line + name - 5, "Error", 5) &&
 	     (name < 10 || memcmp(line + name - 9, "Exception", 9))))

@@ -498,3 +498,13 @@ for epoch in range(10):
         optimizer.step()
         total += loss
     curve.append(total / len(loader))
+#: bad 101 what goes backward by an engine's call is the loss, not the engine
+engine, feed = launch(model)
+for x in feed:
+    loss = engine(x)
+    engine.backward(loss)
+    engine.step()
+engine.eval()
+total = 0
+for x, y in loader:
+    total += criterion(engine(x), y)  # PLM101 PLM110
