@@ -1477,8 +1477,14 @@ const others = {
 			await drop(page, name, content);
 			await page.locator(".pane").waitFor();
 			await settle(page);
-			assert.match(await page.locator("h1").textContent(), /events of leak_rnn\.plim$/);
-			assert.match(await text_of(page, ".reasons"), /plimsoll report leak_rnn\.plim -o page\.html/);
+			const command = `plimsoll report ${name} -o page.html`;
+			assert.equal(await page.locator("h1").textContent(), `No verdict: run ${command} Copy`);
+			await page.evaluate(() => {
+				const writeText = async (words) => void (window.copied = words);
+				Object.defineProperty(navigator, "clipboard", { value: { writeText } });
+			});
+			await page.locator("h1").getByRole("button", { name: "Copy" }).click();
+			assert.equal(await page.evaluate(() => window.copied), command);
 			assert.match(await text_of(page, ".findings"), /No one looked for findings/);
 			assert.match(
 				await text_of(page, ".legend"),
@@ -1791,6 +1797,19 @@ async function ranks_page(page) {
 	await row(1).locator("button").click();
 	assert.match(await text_of(page, ".pane.active .file"), /leak_rnn/);
 	assert.match(await text_of(page, ".lower:not([hidden]) .told pre"), /How they differ/);
+	// No button was cut off at its side.
+	await page.setViewportSize({ width: 1280, height: 800 });
+	for (const pane of await page.locator(".pane").all()) {
+		await pane.locator("canvas.over").click({ position: { x: 100, y: 100 } });
+		await settle(page);
+		const { x, width } = await pane.boundingBox();
+		for (const button of await pane.locator(".tools button:visible").all()) {
+			const box = await button.boundingBox();
+			assert.ok(box.x + box.width <= x + width, await button.textContent());
+		}
+	}
+	await page.setViewportSize({ width: 1440, height: 900 });
+	await settle(page);
 }
 
 async function whatif_page(page) {
@@ -1824,6 +1843,22 @@ async function diff_page(page) {
 			await page.locator(".pane").nth(pane).locator(".legend").textContent(),
 			/stack:.*workloads\.py:202 in rnn/,
 		);
+	// On a phone a column of names was one letter wide.
+	await page.setViewportSize({ width: 390, height: 844 });
+	await settle(page);
+	const torn = await page
+		.locator(".told td code")
+		.evaluateAll((names) =>
+			names
+				.map((name) => [
+					name.textContent,
+					new Set([...name.getClientRects()].map((box) => Math.round(box.top))).size,
+				])
+				.filter(([words, lines]) => lines > words.split(/[\s/-]/).length),
+		);
+	assert.deepEqual(torn, []);
+	await page.setViewportSize({ width: 1440, height: 900 });
+	await settle(page);
 }
 
 // A checkpoint's tree: branches sum up, open by a press, and are grouped and found.

@@ -79,7 +79,6 @@ export async function open_file(file: File, at: number, rest: () => Promise<void
 	const pack = (why: string) => new Unusable(why, `plimsoll pack ${shell_word(file.name)}`);
 	if (!file.size) throw new Unusable("it is empty");
 	let start = new Uint8Array(await file.slice(0, KNOWN).arrayBuffer());
-	let name = file.name;
 	let whole: Uint8Array | null = null;
 	const too_large = () =>
 		new Unusable(
@@ -90,11 +89,10 @@ export async function open_file(file: File, at: number, rest: () => Promise<void
 		if (file.size > MOST) throw too_large();
 		whole = await gunzipped(file);
 		start = whole.slice(0, KNOWN);
-		name = name.replace(/\.gz$/, "");
 	}
 	if (is_plim(start)) {
 		if (file.size > MOST) throw too_large();
-		return sources_of(whole ?? new Uint8Array(await file.arrayBuffer()), name, at, rest);
+		return sources_of(whole ?? new Uint8Array(await file.arrayBuffer()), file.name, at, rest);
 	}
 	if (begins(start, 0x80) && start[1] >= 2 && start[1] <= 5)
 		throw pack(

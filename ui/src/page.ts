@@ -47,7 +47,7 @@ export interface Head {
 	} | null)[];
 	merged: string[];
 	time_stride: number | null;
-	read_here?: boolean; // of a packed recording: the program has not looked at it
+	read_here?: string; // of a packed recording: the command with which the program looks at it
 	columns: Record<string, ColumnEntry>;
 }
 

@@ -398,7 +398,7 @@ export function shell_word(name: string): string {
 	return /^[\w./+-]+$/.test(name) && !name.startsWith("-") ? name : `'./${name.replace(/'/g, "'\\''")}'`;
 }
 
-function report_of(walk: Walk, device: number, name: string, dropped: number): ReportDevice {
+function report_of(walk: Walk, device: number, dropped: number): ReportDevice {
 	const oom = failures(walk);
 	const died = oom.find((one) => !one.survived);
 	const unknown = {
@@ -408,16 +408,16 @@ function report_of(walk: Walk, device: number, name: string, dropped: number): R
 		reserved_bytes: null,
 		categories: null,
 	};
-	const what = `${text.plural(walk.events, "event")} of ${name}`;
+	const refused = died
+		? ` ${text.bytes(died.requested_bytes)} was refused at event ${text.count(died.event)}.`
+		: "";
 	const told: ReportDevice["told"] = {
-		kind: died ? "died" : "fine",
-		headline: died
-			? `DIED: ${text.bytes(died.requested_bytes)} was refused at event ${text.count(died.event)}`
-			: what,
+		kind: "fine",
+		headline: null,
 		lines: [
 			{
 				label: null,
-				text: "Read in this browser: no verdict, phases or categories. The program finds those.",
+				text: `Read in this browser: ${text.plural(walk.events, "event")}, no phases or categories.${refused}`,
 				brief: null,
 			},
 			...(dropped
@@ -430,7 +430,7 @@ function report_of(walk: Walk, device: number, name: string, dropped: number): R
 					]
 				: []),
 		],
-		remedies: [`plimsoll report ${shell_word(name)} -o page.html`],
+		remedies: [],
 		held: null,
 		kinds: null,
 		holders: [],
@@ -515,7 +515,7 @@ export function recorded(parts: Part[], name: string, number: number): Source[] 
 						"a block that was freed counts what was asked for, rounded up to 512 B: totals may be lower than the program's",
 					],
 				},
-				devices: [report_of(walk, device, name, dropped)],
+				devices: [report_of(walk, device, dropped)],
 				uneven: null,
 			},
 			categories: [{ id: "unknown", name: "unknown" }],
@@ -527,7 +527,7 @@ export function recorded(parts: Part[], name: string, number: number): Source[] 
 			show: [],
 			merged: [],
 			time_stride: stride,
-			read_here: true,
+			read_here: `plimsoll report ${shell_word(name)} -o page.html`,
 			columns: {},
 		};
 		out.push(new Recorded(clean(head) as Head, columns));

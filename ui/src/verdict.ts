@@ -12,7 +12,16 @@ export function headline_finding(recording: Recording) {
 }
 
 // The program's own words: the text and `why --snapshot` say the same, in this order.
-function headline({ told }: Device): HTMLElement {
+function headline({ device: { told }, head: { read_here } }: Recording): HTMLElement {
+	if (read_here)
+		return el(
+			"h1",
+			{ title: `No verdict: run ${read_here}` },
+			"No verdict: run ",
+			el("code", {}, read_here),
+			" ",
+			copy("Copy", () => read_here),
+		);
 	const words = text.plain(told.headline ?? "");
 	const colon = words.indexOf(":");
 	const bad = told.kind !== "fine" && told.kind !== "no_events";
@@ -196,11 +205,12 @@ function last_oom(recording: Recording): Oom | undefined {
 }
 
 // Two lines over the picture.
-export function verdict_of({ device }: Recording, which: string): HTMLElement {
+export function verdict_of(recording: Recording, which: string): HTMLElement {
+	const { device } = recording;
 	return el(
 		"section",
 		{ class: "verdict", "aria-label": `Verdict${which}` },
-		headline(device),
+		headline(recording),
 		el("p", { class: "sum" }, summary(device)),
 		// On a phone all else is below the picture.
 		device.told.remedies.length
