@@ -318,14 +318,21 @@ function draw_reserved(chart: Chart, c: CanvasRenderingContext2D): void {
 	);
 }
 
-// On its line; below it where the limit's name stands above.
+// On its line; below it where the limit's name is.
 function name_reserved(chart: Chart, c: CanvasRenderingContext2D, bytes: number): void {
 	const limit = limit_of(chart.state);
 	const y = chart.y_of(bytes);
+	const in_limit = limit ? chart.y_of(limit.bytes) : Infinity;
 	if (bytes > chart.scale)
 		label(chart, c, `reserved ${text.bytes(bytes)}, above this picture`, TOP + 6, "--ink");
-	else if (limit && Math.abs(chart.y_of(limit.bytes) - y) < 14) label(chart, c, "reserved", y + 9, "--ink");
-	else label(chart, c, "reserved", y - 8, "--ink");
+	else
+		label(
+			chart,
+			c,
+			"reserved",
+			Math.abs(y - 8 - in_limit) < 12 ? Math.max(y + 9, in_limit + 14) : y - 8,
+			"--ink",
+		);
 }
 
 function label(
@@ -335,7 +342,7 @@ function label(
 	y: number,
 	ink: string,
 	right = false,
-): void {
+): { from: number; to: number } {
 	c.font = FONT_SMALL;
 	const width = c.measureText(words).width;
 	const x = right ? LEFT + chart.plot_width() - width - 6 : LEFT + 6;
@@ -348,8 +355,10 @@ function label(
 	c.strokeText(words, x, middle);
 	c.fillStyle = colour(ink);
 	c.fillText(words, x, middle);
+	return { from: x, to: x + width };
 }
 
+// Its name stands in its line.
 function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
 	const limit = limit_of(chart.state);
 	if (!limit) return;
@@ -367,22 +376,19 @@ function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
 		c.fillStyle = colour("--fail-veil");
 		c.fillRect(LEFT, top, chart.plot_width(), y - top);
 	}
+	const death = chart.state.recording.death_moment ?? chart.state.to;
+	const right = chart.x_of(death) < LEFT + chart.plot_width() * 0.6;
+	const { from, to } = label(chart, c, words, y, "--fail", right);
 	c.strokeStyle = colour("--fail");
 	c.lineWidth = 1;
 	c.setLineDash([6, 4]);
 	c.beginPath();
 	c.moveTo(LEFT, y);
+	c.lineTo(from - 4, y);
+	c.moveTo(to + 4, y);
 	c.lineTo(LEFT + chart.plot_width(), y);
 	c.stroke();
 	c.setLineDash([]);
-	label(
-		chart,
-		c,
-		words,
-		y - 9,
-		"--fail",
-		chart.x_of(chart.state.recording.death_moment ?? chart.state.to) < LEFT + chart.plot_width() * 0.6,
-	);
 }
 
 // The moment of death: what was asked for stands hollow on what was live.
