@@ -99,6 +99,11 @@ def _told_checkpointing(answer: dict[str, Any]) -> list[str]:
                                                     "another gradient, so it is not used")]
 
 
+def _told_counted(answer: dict[str, Any]) -> list[str]:
+    names = answer.get("counted")
+    return textwrap.wrap(f"no parts: the loop counts batches by itself ({', '.join(names)})", 80, initial_indent="  ", subsequent_indent="    ") if names else []
+
+
 def told(answer: dict[str, Any], seconds: float) -> list[str]:
     proof, samples = answer["certificate"], answer["samples"]
     way = proof["way"]
@@ -108,7 +113,7 @@ def told(answer: dict[str, Any], seconds: float) -> list[str]:
     lines = [f"Probe: {answer['model']}, {answer['loop']}, batch of {samples}{ranks}, {seconds:.0f} s",
              f"  gradient  {', '.join(map(str, proof['parts']))} parts against whole: {far:.1e} off (noise {proof['noise']:.1e},",
              f"            right up to {proof['limit']:.1e}); {proof['samples']} samples, fp32, no dropout",
-             f"            weighed {WAYS[way]}" if way else "            no way to weigh the parts is right", *_told_checkpointing(answer)]
+             f"            weighed {WAYS[way]}" if way else "            no way to weigh the parts is right", *_told_counted(answer), *_told_checkpointing(answer)]
     lines += _told_settings(answer)
     lines += map(_told_later, answer.get("later", ()))
     lengths = answer.get("lengths")
@@ -133,6 +138,9 @@ def choose(answer: dict[str, Any], parts: int | None, checkpoint: int | None) ->
     of = answer.get("checkpointing_layers", {})
     checkpointing = bool(checkpoint)
     proven, same, chosen = answer["certificate"]["way"] is not None, is_the_same(answer["checkpointing_off"]), answer.get("chosen")
+    counted = ", ".join(answer.get("counted", ()))
+    if counted and ((parts or 1) > 1 or not parts and not checkpointing and not chosen and not same):
+        raise Refused(f"the loop counts batches by itself ({counted}), so it would count each part as a batch")
     if (parts or 1) > 1 and not proven or not parts and not checkpointing and not chosen and not proven and not same:
         raise Refused("the gradient of the parts is not the gradient of the batch: the loss is not a sum over its samples (BatchNorm, in-batch negatives, a balancing loss)")
     if checkpointing and not same:
@@ -153,23 +161,26 @@ def choose(answer: dict[str, Any], parts: int | None, checkpoint: int | None) ->
 
 
 def _probed(command: list[str], parts: int | None, checkpoint: int | None, limit: int | None) -> Probed:
-    """A loop of accelerate runs out of memory in the script's own frames, which ends the process: what is left to measure needs another, at most three."""
+    """In a loop of accelerate, and of FSDP2, out of memory ends the process: what is left to measure needs another, at most three."""
     wanted: dict[str, Any] = {"parts": parts, "checkpointed": checkpoint, "limit_bytes": limit}
-    seconds, probed = 0.0, Probed(None, 0, [], 0.0)
-    for _ in range(PROBES):
+    seconds, probed, left = 0.0, Probed(None, 0, [], 0.0), PROBES
+    while left:
         probed = probe(command, wanted, Line())
         seconds += probed.seconds
         probed.seconds = seconds
         answer = probed.answer
         if answer is None or "again" not in answer:
             break
-        if not probed.out_of_memory:
+        again = answer.pop("again")
+        is_certified = "certified" in again  # of FSDP2: the gradients are compared, the next process measures
+        if not is_certified and not probed.out_of_memory:
             probed.answer = None  # it died of something else
             break
-        wanted |= answer.pop("again")
+        wanted |= again
         probed.answer = answer if "certificate" in answer else {**answer, "refused": "the samples that it tried do not fit in fp32, so nothing is proven"}
-        if (parts or checkpoint) and "certificate" in answer:
+        if not is_certified and (parts or checkpoint) and "certificate" in answer:
             break
+        left -= not is_certified
     return probed
 
 
@@ -234,7 +245,7 @@ def _from_kept(options: argparse.Namespace, command: list[str], kept: dict[str, 
 def _keep(path: str, tables: list[dict[str, Any]], key: dict[str, Any], answer: dict[str, Any], parts: int, counts: list[int]) -> dict[str, Any]:
     """The table, written."""
     table = {**key, "parts": parts, "checkpointed": counts, "setting": _setting(parts, counts, answer["checkpointing_layers"]), "loop": answer["loop"],
-             "way": answer["certificate"]["way"], "loader": answer.get("loader"), "made_with": answer["made_with"], "diff": _file.diff(answer, parts, counts)}
+             "way": answer["certificate"]["way"], "blocks": answer.get("blocks"), "loader": answer.get("loader"), "made_with": answer["made_with"], "diff": _file.diff(answer, parts, counts)}
     others = [other for other in tables if any(other.get(name) != value for name, value in key.items())]
     try:
         _file.write(path, [*others, table])

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator
 
 from ..errors import UnsupportedError
 from ._parts import shares
-from ._ranks import unsynced
+from ._ranks import even, unsynced
 
 #: What the cut relies on: (module, class, attribute).
 NEEDED = (("accelerate.accelerator", "Accelerator", ("backward", "prepare_data_loader", "prepare_model", "_do_sync", "autocast", "clip_grad_norm_", "clip_grad_value_")),
@@ -32,12 +32,12 @@ class Loop:
         self.steps = 0
         self.synced = 0       # accelerator.accumulate() was entered
         self.accelerator: Any = None
-        self.model: Any = None  # as the script calls it: DDP's
+        self.model: Any = None  # as the script calls it: DDP's, FSDP2's
         self.loaders = 0
 
     def parts(self, batch: Any, parts: int, way: str) -> Iterator[Any]:
         """The batch in parts; what the loop does with each counts its share."""
-        cut = shares(batch, parts, way)
+        cut = even(self.model, shares(batch, parts, way))
         if len(cut) < 2:
             yield batch
             return
@@ -110,6 +110,8 @@ def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
         if owned() or loop.accelerator is None or not torch.is_grad_enabled():
             yield from own(self)
         else:
+            if loop.model is None and len(loop.accelerator._models) == 1:  # FSDP2's does not go through prepare_model
+                loop.model = loop.accelerator._models[0]
             yield from batches(loop, self, loop.accelerator, own(self))
 
     around(Accelerator, "backward", backward)

@@ -129,7 +129,7 @@ def _gradients(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[list[
                 with switched(model, counts):
                     if not (yield fp32):
                         return None
-                results.append(([None if p.grad is None else p.grad.detach().clone() for p in model.parameters()], _buffers(model)))
+                results.append(([None if p.grad is None else _ranks.local(p.grad).detach().clone() for p in model.parameters()], _buffers(model)))
         finally:
             torch.use_deterministic_algorithms(strict, warn_only=warned)
             restore()
@@ -188,6 +188,8 @@ def measure(model: Any, take: Callable[[bool], Any]) -> float:
                 take(fp32)
                 there = True
             except torch.OutOfMemoryError:
+                if _ranks.is_sharded(model):
+                    raise
                 there = False
             except Exception:  # a router that counts its tokens twice, for one
                 there = False

@@ -1,6 +1,6 @@
 """In the job: `plimsoll fit` starts the user's command with PLIMSOLL_FIT, and this comes in as Python starts.
 
-PLIMSOLL_FIT is JSON: {"loop", "parts", "checkpointed", "way", "loader"} of a run, of a kept one with "made_with" and "stale"; with "probe": the file that the answer goes to,
+PLIMSOLL_FIT is JSON: {"loop", "parts", "checkpointed", "way", "blocks", "loader"} of a run, of a kept one with "made_with" and "stale"; with "probe": the file that the answer goes to,
 of a probe, with "parts", "checkpointed" (a number of layers, -1: all), "limit_bytes" as asked, and what an earlier probe left.
 """
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def _check(asked: dict[str, Any], accelerator: Any, model: Any, samples: int) -> None:
-    """Ends the process if it is not one process and not DDP; with a line in the file asked["stale"], if the result that it runs with was made with something else."""
+    """Ends the process if it is not one process, DDP or FSDP2; with a line in the file asked["stale"], if the result that it runs with was made with something else."""
     from ._file import made_with
     why = refusal(accelerator, model)
     if why:
@@ -116,7 +116,7 @@ def _run_accelerate(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], N
 
 def _run(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
     """Every training step in parts."""
-    parts, way = asked["parts"], asked.get("way") or "own"
+    parts, way, blocks = asked["parts"], asked.get("way") or "own", asked.get("blocks") or 1
 
     def patch(module: ModuleType) -> None:
         from . import _trainer
@@ -125,13 +125,13 @@ def _run(asked: dict[str, Any]) -> dict[str, Callable[[ModuleType], None]]:
 
         def around(step: _trainer.Step, trainer: Any, model: Any, inputs: Any, items: Any) -> Any:
             if not said:
-                said.append(samples_of(inputs) or 0)
+                said.append(samples_of(inputs, blocks) or 0)
                 if not said[0]:
                     stop("the tensors of a batch do not agree in their first dimension; nothing was trained")
                 _check(asked, trainer.accelerator, model, said[0])
                 layers = _checkpoint(asked, trainer.accelerator.unwrap_model(model))
                 _say(_cut(said[0], parts, layers, f"each step's {said[0]} samples"))
-            return _trainer.cut_step(step, trainer, model, inputs, items, parts, way)
+            return _trainer.cut_step(step, trainer, model, inputs, items, parts, way, blocks)
 
         _trainer.patch(module, around)
 
@@ -164,12 +164,17 @@ def _probe(path: str, asked: dict[str, Any]) -> dict[str, Callable[[ModuleType],
         module.Accelerator.init_trackers = lambda *_, **__: None
         _accelerate.patch(_probe.accelerate_probe(path, asked), lambda: bool(trainers))
 
+    def shards(module: ModuleType) -> None:
+        from ._ranks import shard_in_fp32
+        if "certified" not in asked:
+            shard_in_fp32(module)
+
     def optimizers(module: ModuleType) -> None:
         from . import _probe
         _probe.refuse_other_loops(module, path)
 
     return {"transformers.training_args": arguments, "transformers.trainer": patch, "torch.optim.optimizer": optimizers,
-            "accelerate.accelerator": loops}
+            "accelerate.accelerator": loops, "torch.distributed.fsdp": shards}
 
 
 def enter(text: str) -> None:

@@ -25,10 +25,19 @@ def tensors(batch: Any) -> Iterator[Any]:
             yield from tensors(value)
 
 
-def samples_of(batch: Any) -> int | None:
-    """The samples of a batch: the first dimension of each of its tensors; None if they do not agree, or are not tensors."""
+def samples_of(batch: Any, blocks: int = 1) -> int | None:
+    """The samples of a batch: the first dimension of each of its tensors; None if they do not agree, or are not tensors.
+
+    blocks: of the first dimension, with a row of each sample in each of them, as of pairs the chosen ones and then the rejected ones.
+    """
     sizes = {int(tensor.shape[0]) for tensor in tensors(batch) if tensor.dim()}
-    return sizes.pop() if len(sizes) == 1 and not _is_listed(batch) else None
+    return sizes.pop() // blocks if len(sizes) == 1 and not _is_listed(batch) and not max(sizes) % blocks else None
+
+
+def blocks_of(batch: Any, loaded: int) -> int:
+    """How many blocks a collator made of `loaded` samples."""
+    rows = samples_of(batch) or 0
+    return rows // loaded if loaded and rows > loaded and not rows % loaded else 1
 
 
 def _is_listed(batch: Any) -> bool:
@@ -53,14 +62,19 @@ def _each(batch: Any, change: Callable[[Any], Any]) -> Any:
     return batch
 
 
-def take(batch: Any, begin: int, end: int) -> Any:
+def _each_block(batch: Any, blocks: int, change: Callable[[Any], Any]) -> Any:
+    import torch
+    return _each(batch, change if blocks == 1 else lambda tensor: torch.cat([change(block) for block in tensor.chunk(blocks)]))
+
+
+def take(batch: Any, begin: int, end: int, blocks: int = 1) -> Any:
     """Samples from `begin` to before `end`."""
-    return _each(batch, lambda tensor: tensor[begin:end])
+    return _each_block(batch, blocks, lambda tensor: tensor[begin:end])
 
 
-def permute(batch: Any, order: Any) -> Any:
+def permute(batch: Any, order: Any, blocks: int = 1) -> Any:
     """The samples in another order, a tensor of indices."""
-    return _each(batch, lambda tensor: tensor[order.to(tensor.device)])
+    return _each_block(batch, blocks, lambda tensor: tensor[order.to(tensor.device)])
 
 
 def bounds(samples: int, parts: int) -> list[tuple[int, int]]:
@@ -86,12 +100,12 @@ def weight(part: Any, whole: Any, way: str, shifted: bool = False) -> float:
     return (samples_of(part) or 1) / (samples_of(whole) or 1)
 
 
-def shares(batch: Any, parts: int, way: str, shifted: bool = False) -> list[tuple[Any, float]]:
+def shares(batch: Any, parts: int, way: str, shifted: bool = False, blocks: int = 1) -> list[tuple[Any, float]]:
     """Parts of the batch, with the share of each in its loss.  A part without a share is left out: a mean over no labels is not a number."""
-    samples = samples_of(batch)
+    samples = samples_of(batch, blocks)
     if samples is None or samples < 2 or parts < 2:
         return [(batch, 1.0)]
-    cut = [take(batch, begin, end) for begin, end in bounds(samples, parts)]
+    cut = [take(batch, begin, end, blocks) for begin, end in bounds(samples, parts)]
     weighed = [(part, 1.0 if way == "own" else weight(part, batch, way, shifted)) for part in cut]
     return [(part, share) for part, share in weighed if share] or [(batch, 1.0)]
 

@@ -17,11 +17,12 @@ from typing import Any, Generator, Iterator, NoReturn
 from . import _gauge, _ranks
 from ._accelerate import Loop
 from ._checkpointing import compare, is_able, is_the_same, measure, sizes, switched, wanted
+from ._counts import counted, growth, is_left, numbers
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, agreed, certify, variants
 from ._file import made_with
 from ._ladder import Found, Run, Trial, only, search, worst
 from ._later import later, worst as worst_row
-from ._parts import WAYS, permute, samples_of, take
+from ._parts import WAYS, blocks_of, permute, samples_of, take
 from ._trainer import Step, cut_step
 
 #: Environment of a probe: nothing is reported to a service, nothing is pushed.
@@ -136,26 +137,16 @@ def longest(loader: Any, samples: int) -> tuple[Any, dict[str, Any]]:
     return batch, {"read": len(found), "of": len(data), "longest": found[0][0], "shortest": found[-1][0]}
 
 
-@contextlib.contextmanager
-def _synced(model: Any) -> Iterator[None]:
-    """DDP adds up gradients, also in a step that the script only accumulates in."""
-    kept, model.require_backward_grad_sync = model.require_backward_grad_sync, True
-    try:
-        yield
-    finally:
-        model.require_backward_grad_sync = kept
-
-
-def certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -> Certificate | None:
+def certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, blocks: int) -> Certificate | None:
     """Of the first samples of this batch, as many as fit, 8 at most; None: two do not.
 
     Under DDP each rank takes its own gradients first, as one whose GPU is full would leave the others waiting; then all take theirs together.
     """
     import torch
-    count, alone = min(_ranks.everyone(min(SAMPLES, samples_of(inputs) or 0))), _alone(model)
+    count, alone = min(_ranks.everyone(min(SAMPLES, samples_of(inputs, blocks) or 0))), _ranks.alone(model)
     while count > 1:
         try:
-            proof = _certificate(step, trainer, alone, inputs, items, count, tuple(WAYS))
+            proof = _certificate(step, trainer, alone, inputs, items, count, tuple(WAYS), blocks)
         except torch.OutOfMemoryError:
             proof = None
         proofs = _ranks.everyone(proof)
@@ -168,22 +159,25 @@ def certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -
     proof = agreed(proofs)
     if alone is model or proof.way is None:
         return proof
-    with _synced(model):
-        return agreed(_ranks.everyone(_certificate(step, trainer, model, inputs, items, count, (proof.way,))))
+    with _ranks.synced(model):
+        return agreed(_ranks.everyone(_certificate(step, trainer, model, inputs, items, count, (proof.way,), blocks)))
 
 
-def _alone(model: Any) -> Any:
-    """The model of this rank: its passes wait for no other rank."""
-    return model if _ranks.count() == 1 else model.module
+def sharded_certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, count: int, blocks: int) -> Certificate | None:
+    """The same of FSDP2: all ranks together, of `count` samples.  A rank whose GPU is full ends."""
+    if count < 2:
+        return None
+    with _ranks.synced(model):
+        return agreed(_ranks.everyone(_certificate(step, trainer, model, inputs, items, count, tuple(WAYS), blocks)))
 
 
-def _certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, count: int, ways: tuple[str, ...]) -> Certificate:
+def _certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, count: int, ways: tuple[str, ...], blocks: int) -> Certificate:
     import torch
-    few = take(inputs, 0, count)
+    few = take(inputs, 0, count, blocks)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
     items = _items(trainer, few, items)
     def take_variant(one: Variant) -> None:
-        cut_step(step, trainer, model, permute(few, order) if one.permuted else few, items, one.parts, one.way)
+        cut_step(step, trainer, model, permute(few, order, blocks) if one.permuted else few, items, one.parts, one.way, blocks)
 
     with _plain_context(trainer):
         return certify(model, count, take_variant, ways)
@@ -195,7 +189,7 @@ def shown(proof: Certificate) -> dict[str, Any]:
             "differences": {way: far if math.isfinite(far) else None for way, far in proof.differences.items()}}
 
 
-def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, trial: Trial, way: str) -> Run:
+def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, trial: Trial, way: str, blocks: int) -> Run:
     """Whole steps, the optimizer's too, of samples in parts: the peak of allocated and reserved bytes, seconds per step."""
     import torch
     model.zero_grad(set_to_none=True)
@@ -210,11 +204,13 @@ def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, tri
                 if number == 1:
                     gauge.reset()
                 began = gauge.seconds()
-                cut_step(step, trainer, model, inputs, items, trial.parts, way)
+                cut_step(step, trainer, model, inputs, items, trial.parts, way, blocks)
                 optimizer.step()
                 model.zero_grad(set_to_none=True)
                 times.append(gauge.seconds() - began)
     except torch.OutOfMemoryError:
+        if _ranks.is_sharded(model):
+            raise
         return Run(trial, False)
     finally:
         _own_steps.clear()
@@ -236,7 +232,12 @@ def _searched(answer: dict[str, Any], asked: dict[str, Any]) -> Generator[Trial,
     layers = list(answer["checkpointing_layers"].values())
     if asked.get("parts") or asked.get("checkpointed"):
         return only(Trial(samples, asked.get("parts") or 1, wanted(asked.get("checkpointed"), layers)))
-    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), answer["certificate"]["way"] is not None, layers if is_the_same(answer["checkpointing_off"]) else ())
+    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), is_cuttable(answer), layers if is_the_same(answer["checkpointing_off"]) else ())
+
+
+def is_cuttable(answer: dict[str, Any]) -> bool:
+    """Are the gradients of the parts those of the batch, and does the loop not count batches?"""
+    return answer["certificate"]["way"] is not None and not answer.get("counted")
 
 
 def _kept(answer: dict[str, Any], found: Found) -> None:
@@ -246,12 +247,57 @@ def _kept(answer: dict[str, Any], found: Found) -> None:
     answer["chosen"] = found.chosen.json() if found.chosen else None
 
 
+def _of_ranks(samples: int | None) -> dict[str, Any]:
+    """The largest batch of all ranks, and how many they are."""
+    return {"samples": max(_ranks.everyone(samples or 0)), "ranks": _ranks.count()}
+
+
+def _leave(path: str, answer: dict[str, Any]) -> None:
+    """What stands if a rank dies from here on."""
+    if _ranks.number() == 0:
+        write(path, answer)
+    _ranks.everyone(None)
+
+
+def _known(asked: dict[str, Any]) -> dict[Trial, Run]:
+    """Runs of earlier probes."""
+    return {run.trial: run for run in map(Run.of, asked.get("known", ()))}
+
+
+def _leave_known(path: str, answer: dict[str, Any], known: dict[Trial, Run], trial: Trial) -> None:
+    """What stands if a rank runs out of memory in the trial: the next probe goes on behind it."""
+    runs = [run.json() for run in [*known.values(), Run(trial, False)]]
+    left = [run for run in runs if run["samples"] == answer["samples"]] or runs[-1:]
+    _leave(path, {**answer, "runs": left, "chosen": None, "again": {"known": runs}})
+
+
+def _check_sharded(path: str, answer: dict[str, Any], model: Any) -> None:
+    if not _ranks.is_in_fp32(model):
+        finish(path, {**answer, "refused": "some of its layers are sharded by another function than torch.distributed.fsdp.fully_shard, so their precision is not known"})
+
+
+def _certified(path: str, answer: dict[str, Any]) -> None:
+    """End this probe of FSDP2, which was sharded in fp32; the next one measures, in the precision of the script."""
+    if answer["gpu"]:
+        finish(path, {**answer, "again": {"certified": {name: answer[name] for name in ("certificate", "counted", "loader", *NO_CHECKPOINTING) if name in answer}}})
+
+
 def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
     """What is done in place of the first training step: measure, write, end.  asked: of a setting, as PLIMSOLL_FIT has it."""
     def around(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -> Any:
-        samples = samples_of(inputs)
+        import torch
+        try:
+            first_step(step, trainer, model, inputs, items)
+        except torch.OutOfMemoryError as error:
+            if not _ranks.is_sharded(model):
+                raise
+            _ranks.stop(f"rank {_ranks.number()} of FSDP2, where all ranks wait for each other: {error}")
+
+    def first_step(step: Step, trainer: Any, model: Any, inputs: Any, items: Any) -> None:
+        blocks = blocks_of(inputs, trainer.args.train_batch_size)
+        samples = samples_of(inputs, blocks)
         own = trainer.accelerator.unwrap_model(model)
-        answer: dict[str, Any] = {"loop": "transformers.Trainer", "model": type(own).__name__, "samples": samples}
+        answer: dict[str, Any] = {"loop": "transformers.Trainer", "model": type(own).__name__, "samples": samples, "blocks": blocks}
         refused = _ranks.refusal(trainer.accelerator, model)
         if refused:
             finish(path, {**answer, "refused": refused})
@@ -263,44 +309,64 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
         answer["gpu"] = gauge.is_used_by(model)
         if answer["gpu"]:
             gauge.hold(asked.get("limit_bytes"))
-        proof = certificate(step, trainer, model, inputs, items)
+        if "certified" in asked:
+            answer |= asked["certified"]
+        else:
+            prove(step, trainer, model, inputs, items, answer)
+        answer |= {"accumulation": trainer.current_gradient_accumulation_steps, "made_with": made_with(own, samples), "arguments": {
+            "batch": trainer.args.per_device_train_batch_size, "accumulation": trainer.args.gradient_accumulation_steps, "drop_last": trainer.args.dataloader_drop_last}}
+        if answer["gpu"]:
+            measure_all(step, trainer, _ranks.alone(model), inputs, items, answer)
+        finish(path, answer)
+
+    def prove(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, answer: dict[str, Any]) -> None:
+        own, sharded = trainer.accelerator.unwrap_model(model), _ranks.is_sharded(model)
+        if sharded:
+            _check_sharded(path, answer, model)
+            count = min(_ranks.everyone(min(asked.get("at_most", SAMPLES), answer["samples"])))
+            _leave(path, {**answer, "again": {"at_most": count // 2}})
+            proof = sharded_certificate(step, trainer, model, inputs, items, count, answer["blocks"])
+        else:
+            proof = certificate(step, trainer, model, inputs, items, answer["blocks"])
         if proof is None:
             finish(path, {**answer, "refused": "two samples in fp32 do not fit, so nothing is proven"})
-        answer["certificate"] = shown(proof)
-        answer |= NO_CHECKPOINTING
+        answer |= {"certificate": shown(proof), **NO_CHECKPOINTING}
         if is_able(own):
             answer["checkpointing_layers"] = sizes(own)
-            few = take(inputs, 0, proof.samples)
+            few = take(inputs, 0, proof.samples, answer["blocks"])
             few_items = _items(trainer, few, items)
 
             def one(fp32: bool) -> None:
                 with _plain_context(trainer) if fp32 else contextlib.nullcontext():
-                    step(trainer, _alone(model), few, few_items)
+                    step(trainer, _ranks.alone(model), few, few_items)
 
             _measured_off(answer, measure(own, one))
-        answer |= {"accumulation": trainer.current_gradient_accumulation_steps, "made_with": made_with(own, samples), "arguments": {
-            "batch": trainer.args.per_device_train_batch_size, "accumulation": trainer.args.gradient_accumulation_steps, "drop_last": trainer.args.dataloader_drop_last}}
-        if answer["gpu"]:
-            _measure_all(step, trainer, _alone(model), inputs, items, answer, asked)
-        finish(path, answer)
+        if sharded:
+            _certified(path, answer)
 
-    def _measure_all(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, answer: dict[str, Any], asked: dict[str, Any]) -> None:
+    def measure_all(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, answer: dict[str, Any]) -> None:
         batch, answer["lengths"] = longest(trainer.get_train_dataloader(), answer["samples"])
         if batch is not None:
             batch = trainer._prepare_inputs(batch)
-            if all(_ranks.everyone(samples_of(batch) == answer["samples"])):
+            if all(_ranks.everyone(samples_of(batch, answer["blocks"]) == answer["samples"])):
                 inputs, items = batch, _items(trainer, batch, items)
         way = answer["certificate"]["way"] or "own"
-        running = _searched(answer, asked)
+        running, known, sharded = _searched(answer, asked), _known(asked), _ranks.is_sharded(model)
         try:
             trial = next(running)
             while True:
-                some = take(inputs, 0, trial.samples)
-                trial = running.send(worst(_ranks.everyone(_measured(step, trainer, model, some, _items(trainer, some, items), trial, way))))
+                if trial not in known:
+                    if sharded:
+                        _leave_known(path, answer, known, trial)
+                    some = take(inputs, 0, trial.samples, answer["blocks"])
+                    known[trial] = worst(_ranks.everyone(_measured(step, trainer, model, some, _items(trainer, some, items), trial, way, answer["blocks"])))
+                trial = running.send(known[trial])
         except StopIteration as done:
             _kept(answer, done.value)
         if answer["chosen"]:
             model.zero_grad(set_to_none=True)
+            if sharded:
+                _leave(path, {**answer, "later": [{"what": "evaluation or save", "samples": None, "fits": False}]})
             rows = _ranks.everyone(later(trainer, model, longest, os.path.dirname(path)))
             answer["later"] = [worst_row(of_ranks) for of_ranks in zip(*rows)]
 
@@ -316,9 +382,16 @@ def _gradients(loop: Loop, model: Any, few: Any, answer: dict[str, Any]) -> Gene
     loop.still = True
     try:
         asked, before = next(running), (loop.steps, loop.synced)
+        whole, counts = {}, set[str]()
         while True:
-            began = loop.backwards
+            began, at = loop.backwards, numbers()
             yield from loop.parts(permute(few, order) if asked.permuted else few, asked.parts, asked.way)
+            grown = growth(at, numbers())
+            if asked.parts == 1:
+                whole = grown
+            else:
+                counts |= counted(whole, grown)
+                answer["counted"] = sorted(counts)
             if loop.backwards == began:
                 running.close()
                 return None
@@ -373,25 +446,12 @@ def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Genera
 def _refusal(loop: Loop, accelerator: Any, samples: int | None) -> str | None:
     if len(accelerator._models) != 1:
         return "it prepared several models" if accelerator._models else "it prepared no model"
-    model = accelerator._models[0] if loop.model is None else loop.model  # FSDP2's does not go through prepare_model
-    refused = _ranks.refusal(accelerator, model)
+    refused = _ranks.refusal(accelerator, loop.model)
     if refused:
         return refused
     if samples is None or samples < 4:
         return "the first batch has fewer than 4 samples" if samples else "the tensors of a batch do not agree in their first dimension"
     return None
-
-
-def _of_ranks(samples: int | None) -> dict[str, Any]:
-    """The largest batch of all ranks, and how many they are."""
-    return {"samples": max(_ranks.everyone(samples or 0)), "ranks": _ranks.count()}
-
-
-def _leave(path: str, answer: dict[str, Any]) -> None:
-    """What stands if a rank dies from here on."""
-    if _ranks.number() == 0:
-        write(path, answer)
-    _ranks.everyone(None)
 
 
 def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
@@ -400,51 +460,75 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
     It runs out of memory in the script's own frames, which ends it; "again" of what stands then is asked of the next probe:
     "known", runs that need not be measured again; "at_most", samples of a certificate.
     """
-    known = {run.trial: run for run in map(Run.of, asked.get("known", ()))}
+    known = _known(asked)
 
     def batches(loop: Loop, loader: Any, accelerator: Any, own: Iterator[Any]) -> Iterator[Any]:
-        for batch in own:
-            samples = samples_of(batch)
-            answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(loop.model)).__name__ if loop.model is not None else "?",
-                                      "samples": samples, "loader": getattr(loader, "plimsoll_number", None)}
-            refused = _refusal(loop, accelerator, samples)
-            if refused:
-                finish(path, {**answer, "refused": refused})
-            gauge, model = _gauge.gauge, accelerator.unwrap_model(loop.model)
-            answer["gpu"] = gauge.is_used_by(model)
-            if answer["gpu"]:
-                gauge.hold(asked.get("limit_bytes"))
-            answer |= _of_ranks(samples)
-            count = min(_ranks.everyone(min(SAMPLES, samples or 0, asked.get("at_most", SAMPLES))))
-            if count < 4:
-                finish(path, {**answer, "refused": "four samples in fp32 do not fit, so nothing is proven"})
-            _leave(path, {**answer, "again": {"at_most": count // 2}})
-            proof = yield from _gradients(loop, loop.model, take(batch, 0, count), answer)
-            if proof is None:
-                if "refused" in answer:
-                    finish(path, answer)
-                if _ranks.number() == 0:
-                    os.remove(path)
-                yield from own  # it evaluates with gradients on
-                return
-            answer |= {"certificate": shown(proof), "accumulation": accelerator.gradient_accumulation_steps, **NO_CHECKPOINTING, "made_with": made_with(model, samples)}
-            if is_able(model):
-                answer["checkpointing_layers"] = sizes(model)
-                _measured_off(answer, (yield from _checkpointed(loop, model, take(batch, 0, count))))
-            if answer["gpu"]:
-                _own_steps.append(True)
-                yield from measured(loop, model, batch, answer, proof.way or "samples")
-            finish(path, answer)
+        certified = asked.get("certified", {})
+        number, began = getattr(loader, "plimsoll_number", None), loop.backwards
+        if certified.get("loader", number) != number:
+            yield from own
+            return
+        try:
+            for batch in own:
+                trains = yield from at_first(loop, number, accelerator, batch, certified)
+                if not trains:
+                    yield from own  # it evaluates with gradients on
+                    return
+        except GeneratorExit:
+            if loop.backwards > began and is_left():
+                finish(path, {"refused": f"the loop ended after {loop.backwards - began} batches, before all was measured: it counts steps, and is to take only so few"})
+            raise
 
-    def measured(loop: Loop, model: Any, batch: Any, answer: dict[str, Any], way: str) -> Iterator[Any]:
-        running = _searched(answer, asked)
+    def at_first(loop: Loop, number: int | None, accelerator: Any, batch: Any, certified: dict[str, Any]) -> Generator[Any, None, bool]:
+        samples = samples_of(batch)
+        answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(loop.model)).__name__ if loop.model is not None else "?",
+                                  "samples": samples, "loader": number}
+        refused = _refusal(loop, accelerator, samples)
+        if refused:
+            finish(path, {**answer, "refused": refused})
+        gauge, model = _gauge.gauge, accelerator.unwrap_model(loop.model)
+        answer["gpu"] = gauge.is_used_by(model)
+        if answer["gpu"]:
+            gauge.hold(asked.get("limit_bytes"))
+        answer |= {**_of_ranks(samples), "accumulation": accelerator.gradient_accumulation_steps, **NO_CHECKPOINTING, "made_with": made_with(model, samples), **certified}
+        if not certified:
+            yield from prove(loop, model, batch, answer)
+        if "certificate" not in answer:
+            return False
+        if answer["gpu"]:
+            _own_steps.append(True)
+            yield from measured(loop, model, batch, answer)
+        finish(path, answer)
+
+    def prove(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Iterator[Any]:
+        """Compares gradients; the answer has no certificate then if it does not train with this loader."""
+        if _ranks.is_sharded(model):
+            _check_sharded(path, answer, model)
+        count = min(_ranks.everyone(min(SAMPLES, answer["samples"], asked.get("at_most", SAMPLES))))
+        if count < 4:
+            finish(path, {**answer, "refused": "four samples in fp32 do not fit, so nothing is proven"})
+        _leave(path, {**answer, "again": {"at_most": count // 2}})
+        proof = yield from _gradients(loop, loop.model, take(batch, 0, count), answer)
+        if proof is None:
+            if "refused" in answer:
+                finish(path, answer)
+            if _ranks.number() == 0:
+                os.remove(path)
+            return
+        answer["certificate"] = shown(proof)
+        if is_able(model):
+            answer["checkpointing_layers"] = sizes(model)
+            _measured_off(answer, (yield from _checkpointed(loop, model, take(batch, 0, count))))
+        if _ranks.is_sharded(model):
+            _certified(path, answer)
+
+    def measured(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Iterator[Any]:
+        running, way = _searched(answer, asked), answer["certificate"]["way"] or "samples"
         try:
             trial = next(running)
             while True:
                 if trial not in known:
-                    runs = [run.json() for run in [*known.values(), Run(trial, False)]]
-                    left = [run for run in runs if run["samples"] == answer["samples"]] or runs[-1:]
-                    _leave(path, {**answer, "runs": left, "chosen": None, "again": {"known": runs}})
+                    _leave_known(path, answer, known, trial)
                     known[trial] = yield from _tried(loop, model, batch, trial, way)
                 trial = running.send(known[trial])
         except StopIteration as done:

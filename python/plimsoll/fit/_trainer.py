@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any, Callable, Iterator
 
 from ..errors import UnsupportedError
 from ._parts import shares
-from ._ranks import unsynced
+from ._ranks import even, unsynced
 
 #: What the cut relies on; without one of them it would be silent and wrong.
 NEEDED = ("training_step", "get_batch_samples", "compute_loss_context_manager")
@@ -32,7 +33,7 @@ def _weighed(trainer: Any, share: float, items: Any) -> Iterator[None]:
     """The loss of a part counts `share` of what the whole batch's would."""
     name = "loss_is_scaled_for_ga" if hasattr(trainer, "loss_is_scaled_for_ga") else "model_accepts_loss_kwargs"
     kept, accumulated = getattr(trainer, name), trainer.current_gradient_accumulation_steps
-    trainer.current_gradient_accumulation_steps = (1 if _is_scaled(trainer, items) else accumulated) / share
+    trainer.current_gradient_accumulation_steps = (1 if _is_scaled(trainer, items) else accumulated) / share if share else math.inf
     setattr(trainer, name, False)
     try:
         yield
@@ -41,9 +42,9 @@ def _weighed(trainer: Any, share: float, items: Any) -> Iterator[None]:
         trainer.current_gradient_accumulation_steps = accumulated
 
 
-def cut_step(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, parts: int, way: str) -> Any:
+def cut_step(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, parts: int, way: str, blocks: int = 1) -> Any:
     """One training step in parts: `step` is the Trainer's own.  Gives the loss of the whole batch, as that does."""
-    parts_of_it = shares(inputs, parts, way, bool(getattr(trainer, "_loss_shifts_labels", False)))
+    parts_of_it = even(model, shares(inputs, parts, way, bool(getattr(trainer, "_loss_shifts_labels", False)), blocks))
     total = None
     for number, (part, share) in enumerate(parts_of_it, 1):
         with contextlib.ExitStack() as around:
