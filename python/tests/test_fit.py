@@ -116,7 +116,7 @@ for epoch in range(2):
                 optimizer.step()
                 scheduler.step()
                 optimizer.zero_grad()
-                steps += accelerator.sync_gradients
+                steps += 1 if kind == "counts" else accelerator.sync_gradients
 end = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
 torch.save({"begin": begin, "end": end, "steps": steps, "seen": seen, "rate": scheduler.get_last_lr()}, "weights.pt")
 """
@@ -276,6 +276,18 @@ class Fit(unittest.TestCase):
                 self.assertEqual(done.returncode, 4, done.stdout + done.stderr[-2000:])
                 self.assertIn(said, " ".join(done.stderr.split()))
                 self.assertEqual(os.listdir(self.folder), ["train.py"])
+
+    def test_loops_that_count(self):
+        """One that counts batches by itself would count parts; one that ends within the probe is not taken for one that evaluates, and goes no further."""
+        line = "        if kind == "
+        self.assertIn(line, LOOP)
+        for kind, script, least in (("counts", LOOP, "counts batches by itself (steps)"), ("plain", LOOP.replace(line, "        if number == 3:\n            break\n" + line), "the loop ended after 3 batches")):
+            with open(os.path.join(self.folder, "train.py"), "w") as f:
+                f.write(script)
+            done = self.start([kind], options=["--parts", "2"])
+            self.assertEqual(done.returncode, 4, done.stdout + done.stderr[-2000:])
+            self.assertIn(least, " ".join(done.stderr.split()))
+            self.assertFalse(os.path.exists(os.path.join(self.folder, "weights.pt")))
 
     def test_checkpointing(self):
         """By the model's own call, bitwise the same; a model without one is refused."""
@@ -556,13 +568,15 @@ accelerate.state.AcceleratorState()._shared_state.update(distributed_type=accele
     def test_fsdp2_probes(self):
         """Gradients are compared in fp32 in the first probe; the later ones measure in 16 bits, and go on behind a rank that ran out of memory."""
         heavy = GAUGE.replace("        self.most = max", "        size *= 1 + int(os.environ['RANK'])\n        self.most = max")
-        for name, script, words, limit in (("loop", self.sharded(LOOP, "model = torch.nn.Sequential"), ["plain"], "3000"),
-                                           ("trainer", self.sharded(TRAIN, "begin = torch.cat").replace('save_strategy="steps"', 'save_strategy="no"'), ["llama", "1"], "6MiB")):
+        for name, script, words, limit in (("loop", self.sharded(LOOP, "model = torch.nn.Sequential").replace("DataLoader(data, batch_size=8))", "DataLoader(data, batch_size=4))"), ["plain"], "1800"),
+                                           ("trainer", self.sharded(TRAIN, "begin = torch.cat").replace('save_strategy="steps"', 'save_strategy="no"'), ["llama", "1"], "1800KiB")):
             with self.subTest(name):
                 done = self.launched(heavy + script, words, ["--memory", limit, "--probe-only", "--json"], CALL="0", ROW="1", SHARDED="bfloat16")
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr[-3000:])
                 answer = json.loads(done.stdout)
-                print(json.dumps(answer))
+                self.assertEqual((answer["ranks"], answer["gpu"], answer["certificate"]["noise"] < 1e-6), (2, True, True), answer)
+                self.assertTrue(answer["chosen"]["fits"])
+                self.assertGreater(answer["parts"] + sum(answer["checkpointed_layers"]), 1)
 
     def test_ranks_add_up_once(self):
         """Each part but the last is under DDP's no_sync; the last is the last with a share in the loss."""
@@ -597,7 +611,7 @@ accelerate.state.AcceleratorState()._shared_state.update(distributed_type=accele
         self.assertEqual(_ladder.worst([*runs, _ladder.Run(trial, False)]), _ladder.Run(trial, False))
         rows = [{"fits": True, "allocated_bytes": 3}, {"fits": True, "allocated_bytes": 4}, {"fits": None, "error": "x"}, {"fits": False}]
         self.assertEqual([_later.worst(rows[:n]) for n in (1, 2, 3, 4)], rows)
-        proofs = [_certificate.Certificate(None, 8, (2,), noise, {"own": own, "samples": 1e-7}) for noise, own in ((1e-7, 1e-7), (2e-7, 0.5))]
+        proofs = [_certificate.Certificate(None, 8, (2,), noise, 0.0, {"own": own, "samples": 1e-7}) for noise, own in ((1e-7, 1e-7), (2e-7, 0.5))]
         self.assertEqual([_certificate.agreed(proofs[:n]).way for n in (1, 2)], ["own", "samples"])
         self.assertEqual(_certificate.agreed(proofs).differences, {"own": 0.5, "samples": 1e-7})
 
@@ -605,7 +619,11 @@ accelerate.state.AcceleratorState()._shared_state.update(distributed_type=accele
 class Ladder(unittest.TestCase):
     """Of a search, without a model: needs are straight lines in samples, seconds per call and per sample."""
 
-    def searched(self, samples, limit, call, row, may_cut=True, may_checkpoint=True, bend=1.0):
+    def took(self, trial, limit, passes, seconds, step=0):
+        peaks = [(int(size), int(size), 0) for size in (passes, step)]
+        return _ladder.Run.at(trial, seconds, *peaks) if max(passes, step) <= limit else _ladder.Run(trial, False)
+
+    def searched(self, samples, limit, call, row, may_cut=True, may_checkpoint=True, bend=1.0, step=0):
         asked = []
 
         def take(trial):
@@ -613,7 +631,7 @@ class Ladder(unittest.TestCase):
             layers = sum(trial.checkpointed)
             need = (10 + each * (10 - layers)) * (bend if trial.samples == samples else 1) + (5 if trial.parts > 1 else 0)
             times = trial.parts * call + trial.samples * row
-            return _ladder.Run(trial, need <= limit, int(need), int(need), 0, times * (1 + 0.0375 * layers))
+            return self.took(trial, limit, need, times * (1 + 0.0375 * layers), step)
 
         running = _ladder.search(samples, limit, may_cut, (8,) if may_checkpoint else ())
         try:
@@ -629,6 +647,9 @@ class Ladder(unittest.TestCase):
             found, asked = self.searched(32, limit, call, row)
             self.assertEqual((found.chosen.trial.parts, sum(found.chosen.trial.checkpointed)), chosen, limit)
             self.assertEqual(len(found.runs), 1)  # the estimate was right
+        found, _ = self.searched(32, 215, 10, 0.1, step=120)  # a few samples need less than the optimizer's step
+        self.assertEqual((found.chosen.trial.parts, found.chosen.trial.checkpointed, len(found.runs)), (1, (4,), 1))
+        self.assertIsNone(self.searched(32, 215, 1, 1, step=220)[0].chosen)
         self.assertEqual(self.searched(32, 215, 1, 1, may_cut=False)[0].chosen.trial.checkpointed, (4,))
         self.assertIsNone(self.searched(32, 200, 1, 1, False, False)[0].chosen)
         self.assertIsNone(self.searched(32, 14, 1, 1)[0].chosen)
@@ -642,7 +663,7 @@ class Ladder(unittest.TestCase):
             kept = sum((n - k) * b + k * 0.5 for n, k, b in zip(sizes, counts, each))
             again = max(b if k == n else 0 for n, k, b in zip(sizes, counts, each))  # the last layer is computed again while all others are kept
             need = 40 + trial.samples * (kept + max(again, 9))
-            return _ladder.Run(trial, need <= limit, int(need), int(need), 0, trial.samples * (1 + sum(k * s for k, s in zip(counts, slower))))
+            return self.took(trial, limit, need, trial.samples * (1 + sum(k * s for k, s in zip(counts, slower))))
 
         free = take(_ladder.Trial(32), 1 << 30).allocated_bytes
         for share in (0.99, 0.9, 0.75, 0.6, 0.45, 0.3, 0.2):
@@ -886,7 +907,11 @@ class Parts(unittest.TestCase):
         four = torch.zeros(4, 3)
         self.assertEqual(_parts.samples_of({"a": four, "b": [four, four], "c": torch.tensor(1.0), "d": None}), 4)
         self.assertIsNone(_parts.samples_of({"a": four, "b": torch.zeros(5)}))
-        self.assertIsNone(_parts.samples_of({"a": four, "texts": ["w", "x", "y", "z"]}))
+        texts = {"a": four, "texts": ["w", "x", "y", "z"], "boxes": [{"at": torch.zeros(n)} for n in range(4)]}
+        self.assertEqual(_parts.samples_of(texts), 4)
+        self.assertEqual(_parts.take(texts, 1, 3)["texts"], ["x", "y"])
+        self.assertEqual([len(box["at"]) for box in _parts.permute(texts, torch.tensor([3, 0, 1, 2]))["boxes"]], [3, 0, 1, 2])
+        self.assertIsNone(_parts.samples_of({"a": four, "texts": ["w", "x", "y"]}))
         self.assertEqual(_parts.take({"a": four, "c": torch.tensor(1.0)}, 1, 3)["a"].shape, (2, 3))
 
     def test_planted_faults(self):
@@ -903,6 +928,27 @@ class Parts(unittest.TestCase):
                 for _ in range(2 if one.way == "doubled" and one.parts > 1 and not a else 1):
                     (torch.nn.functional.cross_entropy(model(x[order[a:b]]), y[order[a:b]]) * ({"sum": 1.0, "mean twice": share * share}.get(one.way, share))).backward()
 
+        def pairs(one):
+            """Chosen rows, then rejected ones: a part has both rows of each of its samples."""
+            batch = {"x": x, "y": y}
+            blocks = 2 if one.way == "samples" else 1
+            for part, share in _parts.shares(_parts.permute(batch, torch.randperm(4), blocks) if one.permuted else batch, one.parts, "samples", blocks=blocks):
+                chosen, rejected = model(part["x"]).sum(1).chunk(2)
+                (-torch.nn.functional.logsigmoid(chosen - rejected).mean() * share).backward()
+
+        self.assertEqual(_certificate.certify(model, 4, pairs, ("own", "samples")).way, "samples")
+
+        began = torch.cat([p.detach().flatten() for p in model.parameters()])
+
+        def drifts(one):
+            """A loss whose scale is how far the model has come on this batch, which is nothing yet (KTO)."""
+            order = torch.randperm(8) if one.permuted else torch.arange(8)
+            for a, b in _parts.bounds(8, one.parts):
+                far = (model(x[order[a:b]]).detach().mean() * (torch.cat([p.detach().flatten() for p in model.parameters()]) - began).norm()).clamp(min=0)
+                ((b - a) / 8 * (torch.nn.functional.cross_entropy(model(x[order[a:b]]), y[order[a:b]]) * (1 + far))).backward()
+
+        self.assertIsNone(_certificate.certify(model, 8, drifts, ("samples",)).way)
+        self.assertTrue(torch.equal(began, torch.cat([p.detach().flatten() for p in model.parameters()])))
         ways = ("sum", "mean twice", "lost", "doubled", "right")
         proof = _certificate.certify(model, 8, take, ways)
         self.assertEqual(proof.way, "right", proof)

@@ -111,7 +111,7 @@ def told(answer: dict[str, Any], seconds: float) -> list[str]:
     far = proof["differences"][way] if way else min(known) if known else math.inf
     ranks = f" on each of {answer['ranks']} ranks" if answer["ranks"] > 1 else ""
     lines = [f"Probe: {answer['model']}, {answer['loop']}, batch of {samples}{ranks}, {seconds:.0f} s",
-             f"  gradient  {', '.join(map(str, proof['parts']))} parts against whole: {far:.1e} off (noise {proof['noise']:.1e},",
+             f"  gradient  {', '.join(map(str, proof['parts']))} parts against whole: {far:.1e} off (noise {max(proof['noise'], proof['rounding']):.1e},",
              f"            right up to {proof['limit']:.1e}); {proof['samples']} samples, fp32, no dropout",
              f"            weighed {WAYS[way]}" if way else "            no way to weigh the parts is right", *_told_counted(answer), *_told_checkpointing(answer)]
     lines += _told_settings(answer)
@@ -180,7 +180,7 @@ def _probed(command: list[str], parts: int | None, checkpoint: int | None, limit
         probed.answer = answer if "certificate" in answer else {**answer, "refused": "the samples that it tried do not fit in fp32, so nothing is proven"}
         if not is_certified and (parts or checkpoint) and "certificate" in answer:
             break
-        left -= not is_certified
+        left -= "known" in again and again["known"][-1]["samples"] == answer["samples"]  # whole batches are tried so often
     return probed
 
 

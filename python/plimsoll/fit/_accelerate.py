@@ -34,6 +34,8 @@ class Loop:
         self.accelerator: Any = None
         self.model: Any = None  # as the script calls it: DDP's, FSDP2's
         self.loaders = 0
+        self.measure: Callable[[tuple[int, int, int]], tuple[int, int, int]] | None = None  # of the passes, as the optimizer begins a step
+        self.passes = (0, 0, 0)  # the peak before the optimizer steps, as a gauge gives it
 
     def parts(self, batch: Any, parts: int, way: str) -> Iterator[Any]:
         """The batch in parts; what the loop does with each counts its share."""
@@ -93,7 +95,11 @@ def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
 
     def step(own: Any, self: Any, *words: Any, **named: Any) -> Any:
         loop.steps += 1
-        return None if loop.still else own(self, *words, **named)
+        if loop.still:
+            return None
+        if loop.measure is not None:
+            loop.passes = loop.measure(loop.passes)
+        return own(self, *words, **named)
 
     def quiet(own: Any, self: Any, *words: Any, **named: Any) -> Any:
         return None if loop.still else own(self, *words, **named)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import Any, Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from ._ranks import local
 
@@ -11,6 +11,10 @@ from ._ranks import local
 FLOOR = 1e-5
 #: Or this many times what another order of the same samples does.
 NOISE_TIMES = 10.0
+#: Or this many times what one unit in the last place of each weight does: kernels of other shapes round otherwise, which turns a ReLU near zero on or off.
+ROUNDING_TIMES = 3.0
+#: But never more: below the smallest difference of a wrong cut that was measured.
+MOST = 5e-4
 SAMPLES = 8
 PARTS = (2, 4, 8)
 #: Gradients are compared at two points next to the weights.
@@ -28,12 +32,13 @@ class Certificate:
     samples: int
     parts: tuple[int, ...]
     noise: float  # another order of the same samples
+    rounding: float = 0.0  # the last bit of each weight
     differences: Mapping[str, float] = field(default_factory=dict)  # by way: the largest over the numbers of parts
 
     @property
     def limit(self) -> float:
         """A difference up to here is rounding."""
-        return max(NOISE_TIMES * self.noise, FLOOR)
+        return min(max(NOISE_TIMES * self.noise, ROUNDING_TIMES * self.rounding, FLOOR), MOST)
 
     def is_right(self, way: str) -> bool:
         return bool(self.parts) and self.noise < 0.01 and self.differences[way] <= self.limit
@@ -46,7 +51,7 @@ def agreed(proofs: Sequence[Certificate]) -> Certificate:
     """Of all ranks: the first way that is right on each of them, and the largest differences."""
     first = proofs[0]
     right = [way for way in first.differences if all(proof.is_right(way) for proof in proofs)]
-    return Certificate(right[0] if right else None, first.samples, first.parts, max(proof.noise for proof in proofs),
+    return Certificate(right[0] if right else None, first.samples, first.parts, max(proof.noise for proof in proofs), max(proof.rounding for proof in proofs),
                        {way: max(proof.differences[way] for proof in proofs) for way in first.differences})
 
 
@@ -77,8 +82,27 @@ def _without_dropout() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _without_tf32() -> Iterator[None]:
+    """Convolutions may round to 10 bits by default, matrix products if the script asks for it; which do depends on their shape."""
+    import torch
+    cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    if hasattr(cudnn, "conv"):  # from 2.9 on; the older names must not be mixed with these
+        places, name, exact = [cuda, cudnn.conv, cudnn.rnn], "fp32_precision", "ieee"
+    else:
+        places, name, exact = [cuda, cudnn], "allow_tf32", False  # type: ignore[assignment]
+    kept = [getattr(place, name) for place in places]
+    try:
+        for place in places:
+            setattr(place, name, exact)
+        yield
+    finally:
+        for place, value in zip(places, kept):
+            setattr(place, name, value)
+
+
+@contextlib.contextmanager
 def in_fp32(model: Any) -> Iterator[None]:
-    """Weights in fp32 without autocast, buffers and random generators as they were.  Casting up and back loses nothing."""
+    """Weights in fp32 without autocast and TF32, buffers and random generators as they were.  Casting up and back loses nothing."""
     import torch
     model.zero_grad(set_to_none=True)
     types = {p: p.dtype for p in model.parameters() if p.dtype in (torch.bfloat16, torch.float16)}
@@ -88,7 +112,7 @@ def in_fp32(model: Any) -> Iterator[None]:
     for module, kept in wrapped.items():
         module.forward = kept["_original_forward"]
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices):
+    with torch.random.fork_rng(devices), _without_tf32():
         try:
             for p in types:
                 p.data = p.data.float()
@@ -123,12 +147,21 @@ def moved(model: Any, gradient: Mapping[Any, Any], by: float) -> Iterator[None]:
             local(p.data).copy_(weights)
 
 
-def _distance(model: Any, reference: Mapping[Any, Any] | None) -> tuple[dict[Any, Any], float]:
-    """The gradients, and how far they are from others: the norm of the difference over that of the others."""
+def _nudge(weights: Iterable[Any]) -> None:
+    """The last bit of each weight, up or down."""
     import torch
-    now = {p: local(p.grad).detach().clone() for p in model.parameters() if p.grad is not None}
+    for number, p in enumerate(weights):
+        values = local(p.data)
+        generator = torch.Generator(values.device).manual_seed(number)
+        values.mul_(1 + torch.finfo(values.dtype).eps * (2.0 * torch.randint(2, values.shape, generator=generator, device=values.device) - 1.0))
+
+
+def _distance(model: Any, reference: Mapping[Any, Any] | None) -> tuple[dict[Any, Any], float]:
+    """The gradients, and how far they are from others: the norm of the difference over that of the others.  Without others: copies."""
+    import torch
+    now = {p: local(p.grad).detach() for p in model.parameters() if p.grad is not None}
     if reference is None:
-        return now, 0.0
+        return {p: g.clone() for p, g in now.items()}, 0.0
     far, size = 0.0, 0.0
     for p in now.keys() | reference.keys():
         a, b = now.get(p), reference.get(p)
@@ -156,10 +189,10 @@ def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int,
     Gradients are cleared before each.  The first way that is right for every number of parts is the certificate's.
     """
     parts = tuple(k for k in counts if k <= samples)
-    noise, differences = 0.0, dict.fromkeys(ways, 0.0)
+    noise, rounding, differences = 0.0, 0.0, dict.fromkeys(ways, 0.0)
     with _without_dropout(), in_fp32(model):
         there = yield Variant()
-        gradient = {p: g.cpu() for p, g in _distance(model, None)[0].items()} if there else {}
+        gradient = {p: local(p.grad).detach().to("cpu", copy=True) for p in model.parameters() if p.grad is not None} if there else {}
         for by in MOVES:
             with moved(model, gradient, by):
                 reference: Mapping[Any, Any] | None = None
@@ -173,7 +206,11 @@ def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int,
                         noise = max(noise, far)
                     else:
                         differences[one.way] = max(differences[one.way], far)
-    return agreed([Certificate(None, samples, parts, noise, differences)])
+                _nudge(gradient)
+                model.zero_grad(set_to_none=True)
+                there = yield Variant()
+                rounding = max(rounding, _distance(model, reference)[1] if there else 0.0)
+    return agreed([Certificate(None, samples, parts, noise, rounding, differences)])
 
 
 def certify(model: Any, samples: int, take: Callable[[Variant], Any], ways: tuple[str, ...]) -> Certificate:

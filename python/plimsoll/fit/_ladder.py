@@ -1,7 +1,7 @@
 """Which changes to try, in which order: from measured steps of a few samples, the cheapest first, at most three whole batches."""
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Generator, Iterable, Iterator, Sequence
 
 FEW = 8    # samples of a slice
@@ -24,7 +24,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Run:
-    """What a trial took.  fits False: it ran out of memory."""
+    """What a trial took.  fits False: it ran out of memory.
+
+    allocated_bytes: the larger of passes_bytes, the peak of the forward and backward passes, and step_bytes, that of the optimizer's step.
+    """
 
     trial: Trial
     fits: bool
@@ -32,9 +35,16 @@ class Run:
     reserved_bytes: int = 0
     retries: int = 0
     step_s: float = 0.0
+    passes_bytes: int = 0
+    step_bytes: int = 0
 
     def json(self) -> dict[str, Any]:
         return {**self.trial.json(), **{k: v for k, v in asdict(self).items() if k != "trial" and (self.fits or k == "fits")}}
+
+    @staticmethod
+    def at(trial: Trial, step_s: float, passes: tuple[int, int, int], step: tuple[int, int, int] = (0, 0, 0)) -> Run:
+        """Of peaks as a gauge gives them: (allocated, reserved, retries)."""
+        return Run(trial, True, max(passes[0], step[0]), max(passes[1], step[1]), max(passes[2], step[2]), step_s, passes[0], step[0])
 
     @staticmethod
     def of(kept: dict[str, Any]) -> Run:
@@ -47,7 +57,8 @@ def worst(runs: Sequence[Run]) -> Run:
     for run in runs:
         if not run.fits:
             return run
-    return Run(runs[0].trial, True, max(r.allocated_bytes for r in runs), max(r.reserved_bytes for r in runs), max(r.retries for r in runs), max(r.step_s for r in runs))
+    names = [one.name for one in fields(Run) if one.name not in ("trial", "fits")]
+    return Run(runs[0].trial, True, **{name: max(getattr(run, name) for run in runs) for name in names})
 
 
 @dataclass(frozen=True)
@@ -117,22 +128,22 @@ class _Slices:
         seconds, all_of_them = self.layer("step_s", trial.samples), self.every.line("step_s", trial.samples) - self.base.line("step_s", trial.samples)
         whole = sum(s * n for s, n in zip(seconds, self.sizes))
         share = sum(s * n for s, n in zip(seconds, trial.checkpointed)) / whole if whole > 0 else sum(trial.checkpointed) / sum(self.sizes)
-        saved = sum(b * n for b, n in zip(self.layer("allocated_bytes", each), trial.checkpointed))
-        return max(saved, self.every.line("allocated_bytes", each) - self.base.line("allocated_bytes", each)), max(0.0, all_of_them) * share
+        saved = sum(b * n for b, n in zip(self.layer("passes_bytes", each), trial.checkpointed))
+        return max(saved, self.every.line("passes_bytes", each) - self.base.line("passes_bytes", each)), max(0.0, all_of_them) * share
 
     def estimate(self, trial: Trial) -> tuple[float, float] | None:
         """(bytes at the peak, seconds) of a step; None: that was not measured."""
         if trial.checkpointed and self.every is None or trial.parts > 1 and self.halved is None:
             return None
         each = -(-trial.samples // trial.parts)
-        needed, seconds = self.base.line("allocated_bytes", each), self.base.line("step_s", trial.samples)
+        needed, seconds = self.base.line("passes_bytes", each), self.base.line("step_s", trial.samples)
         if trial.checkpointed:
             more = self.checkpointed(trial, each)
             needed, seconds = needed + more[0], seconds + more[1]
         if trial.parts > 1 and self.halved is not None:
-            needed += max(0, self.halved.allocated_bytes - self.base.half.allocated_bytes)  # gradients stay through the next part
+            needed += max(0, self.halved.passes_bytes - self.base.half.passes_bytes)  # gradients stay through the next part
             seconds += (trial.parts - 1) * max(0.0, self.halved.step_s - self.base.whole.step_s)
-        return needed, seconds
+        return max(needed, self.base.whole.step_bytes), seconds
 
     def counts(self) -> Iterator[tuple[int, ...]]:
         """How many layers of each list: none, then more and more, of the list first that costs least per byte."""
@@ -146,9 +157,9 @@ class _Slices:
 
 def _cost(change: Run | None, base: Run) -> float | None:
     """Milliseconds per GiB; None: it saves nothing."""
-    if change is None or not change.fits or change.allocated_bytes >= base.allocated_bytes:
+    if change is None or not change.fits or change.passes_bytes >= base.passes_bytes:
         return None
-    return 1e3 * (change.step_s - base.step_s) / ((base.allocated_bytes - change.allocated_bytes) / (1 << 30))
+    return 1e3 * (change.step_s - base.step_s) / ((base.passes_bytes - change.passes_bytes) / (1 << 30))
 
 
 def _pair(few: int, counts: tuple[int, ...]) -> Generator[Trial, Run, _Pair | None]:

@@ -65,7 +65,7 @@ def _measured(model: Any, step: Callable[[Any, Any], Any], batch: Any, trial: Tr
         return Run(trial, False)
     finally:
         model.zero_grad(set_to_none=True)
-    return Run(trial, True, *gauge.peak(), min(times))
+    return Run.at(trial, min(times), gauge.peak())
 
 
 def _search(model: Any, step: Callable[[Any, Any], Any], batch: Any, proof: Certificate, sizes: Sequence[int], parts: int | None) -> Found:

@@ -25,13 +25,34 @@ def tensors(batch: Any) -> Iterator[Any]:
             yield from tensors(value)
 
 
+def _is_rows(batch: Any) -> bool:
+    """A list with an entry for each sample: texts, or a mapping of its own for each, as of boxes in an image.  Of tensors: a list of a batch's columns."""
+    import torch
+    return isinstance(batch, (list, tuple)) and bool(batch) and not any(isinstance(value, (torch.Tensor, list, tuple)) for value in batch)
+
+
+def _lengths(batch: Any) -> Iterator[int]:
+    """Of the first dimension of each tensor and of each list of rows."""
+    import torch
+    if isinstance(batch, torch.Tensor):
+        yield from [int(batch.shape[0])] if batch.dim() else []
+    elif _is_rows(batch):
+        yield len(batch)
+    elif isinstance(batch, Mapping):
+        for value in batch.values():
+            yield from _lengths(value)
+    elif isinstance(batch, (list, tuple)):
+        for value in batch:
+            yield from _lengths(value)
+
+
 def samples_of(batch: Any, blocks: int = 1) -> int | None:
-    """The samples of a batch: the first dimension of each of its tensors; None if they do not agree, or are not tensors.
+    """The samples of a batch: the first dimension of each of its tensors and lists of rows; None if they do not agree.
 
     blocks: of the first dimension, with a row of each sample in each of them, as of pairs the chosen ones and then the rejected ones.
     """
-    sizes = {int(tensor.shape[0]) for tensor in tensors(batch) if tensor.dim()}
-    return sizes.pop() // blocks if len(sizes) == 1 and not _is_listed(batch) and not max(sizes) % blocks else None
+    sizes = set(_lengths(batch))
+    return sizes.pop() // blocks if len(sizes) == 1 and not max(sizes) % blocks else None
 
 
 def blocks_of(batch: Any, loaded: int) -> int:
@@ -40,20 +61,13 @@ def blocks_of(batch: Any, loaded: int) -> int:
     return rows // loaded if loaded and rows > loaded and not rows % loaded else 1
 
 
-def _is_listed(batch: Any) -> bool:
-    """Does it hold lists of what are not tensors?  Whether such a list goes by samples is not known."""
-    import torch
-    if isinstance(batch, Mapping):
-        return any(_is_listed(value) for value in batch.values())
-    if isinstance(batch, (list, tuple)):
-        return any(not isinstance(value, (torch.Tensor, Mapping)) or _is_listed(value) for value in batch)
-    return False
-
-
 def _each(batch: Any, change: Callable[[Any], Any]) -> Any:
+    """change: of a tensor, or of a list of rows."""
     import torch
     if isinstance(batch, torch.Tensor):
         return change(batch) if batch.dim() else batch
+    if _is_rows(batch):
+        return type(batch)(change(batch))
     if isinstance(batch, Mapping):
         changed = {key: _each(value, change) for key, value in batch.items()}
         return changed if type(batch) is dict else type(batch)(changed)  # type: ignore[call-arg]
@@ -64,17 +78,23 @@ def _each(batch: Any, change: Callable[[Any], Any]) -> Any:
 
 def _each_block(batch: Any, blocks: int, change: Callable[[Any], Any]) -> Any:
     import torch
-    return _each(batch, change if blocks == 1 else lambda tensor: torch.cat([change(block) for block in tensor.chunk(blocks)]))
+
+    def all_blocks(rows: Any) -> Any:
+        length = len(rows) // blocks
+        changed = [change(rows[i * length:(i + 1) * length]) for i in range(blocks)]
+        return torch.cat(changed) if isinstance(rows, torch.Tensor) else [row for block in changed for row in block]
+
+    return _each(batch, change if blocks == 1 else all_blocks)
 
 
 def take(batch: Any, begin: int, end: int, blocks: int = 1) -> Any:
     """Samples from `begin` to before `end`."""
-    return _each_block(batch, blocks, lambda tensor: tensor[begin:end])
+    return _each_block(batch, blocks, lambda rows: rows[begin:end])
 
 
 def permute(batch: Any, order: Any, blocks: int = 1) -> Any:
     """The samples in another order, a tensor of indices."""
-    return _each_block(batch, blocks, lambda tensor: tensor[order.to(tensor.device)])
+    return _each_block(batch, blocks, lambda rows: rows[order.to(rows.device)] if hasattr(rows, "device") else [rows[i] for i in order.tolist()])
 
 
 def bounds(samples: int, parts: int) -> list[tuple[int, int]]:

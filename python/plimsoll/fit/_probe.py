@@ -114,10 +114,17 @@ def _items(trainer: Any, inputs: Any, items: Any) -> Any:
         return trainer.get_batch_samples(iter([inputs]), 1)[1]
 
 
+def _size(value: Any) -> int:
+    """Elements of a tensor, characters of a text, or those of all that a list holds."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(_size, value)) if value and not isinstance(value[0], (int, float)) else len(value)
+    return int(value.numel()) if hasattr(value, "numel") else len(value) if hasattr(value, "__len__") else 1
+
+
 def _elements(sample: Any) -> int:
     """Of the largest tensor or list of a sample: what its length is measured by."""
     values = list(sample.values()) if hasattr(sample, "values") else list(sample) if isinstance(sample, (list, tuple)) else [sample]
-    return max((v.numel() if hasattr(v, "numel") else len(v) if hasattr(v, "__len__") else 0 for v in values), default=0)
+    return max(map(_size, values), default=0)
 
 
 def longest(loader: Any, samples: int) -> tuple[Any, dict[str, Any]]:
@@ -185,7 +192,7 @@ def _certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, 
 
 def shown(proof: Certificate) -> dict[str, Any]:
     """As JSON."""
-    return {"way": proof.way, "samples": proof.samples, "parts": list(proof.parts), "noise": proof.noise, "limit": proof.limit,
+    return {"way": proof.way, "samples": proof.samples, "parts": list(proof.parts), "noise": proof.noise, "rounding": proof.rounding, "limit": proof.limit,
             "differences": {way: far if math.isfinite(far) else None for way, far in proof.differences.items()}}
 
 
@@ -200,11 +207,12 @@ def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, tri
     _own_steps.append(True)
     try:
         with switched(trainer.accelerator.unwrap_model(model), trial.checkpointed):
-            for number in range(STEPS):
-                if number == 1:
-                    gauge.reset()
+            for _ in range(STEPS):
+                gauge.reset()
                 began = gauge.seconds()
                 cut_step(step, trainer, model, inputs, items, trial.parts, way, blocks)
+                passes = gauge.peak()
+                gauge.reset()
                 optimizer.step()
                 model.zero_grad(set_to_none=True)
                 times.append(gauge.seconds() - began)
@@ -214,7 +222,7 @@ def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, tri
         return Run(trial, False)
     finally:
         _own_steps.clear()
-    return Run(trial, True, *gauge.peak(), min(times[1:]))
+    return Run.at(trial, min(times[1:]), passes, gauge.peak())
 
 
 def refuse_other_loops(module: Any, path: str) -> None:
@@ -434,13 +442,14 @@ def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Genera
     gauge.begin()
     times = []
     with switched(model, trial.checkpointed):
-        for number in range(STEPS):
-            if number == 1:
-                gauge.reset()
+        for _ in range(STEPS):
+            gauge.reset()
+            loop.passes = (0, 0, 0)
             began = gauge.seconds()
             yield from loop.parts(take(batch, 0, trial.samples), trial.parts, way)
             times.append(gauge.seconds() - began)
-    return worst(_ranks.everyone(Run(trial, True, *gauge.peak(), min(times[1:]))))
+    step = gauge.peak()
+    return worst(_ranks.everyone(Run.at(trial, min(times[1:]), loop.passes, step) if any(loop.passes) else Run.at(trial, min(times[1:]), step)))
 
 
 def _refusal(loop: Loop, accelerator: Any, samples: int | None) -> str | None:
@@ -524,6 +533,14 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
 
     def measured(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Iterator[Any]:
         running, way = _searched(answer, asked), answer["certificate"]["way"] or "samples"
+        gauge = _gauge.gauge
+
+        def passed(before: tuple[int, int, int]) -> tuple[int, int, int]:
+            now = gauge.peak()
+            gauge.reset()
+            return max(before[0], now[0]), max(before[1], now[1]), max(before[2], now[2])
+
+        loop.measure = passed
         try:
             trial = next(running)
             while True:
