@@ -341,6 +341,13 @@ static bool begins_clause(const char *line, const char *word)
 	return word > line + 1 && word[-1] == ' ' && strchr(",;", word[-2]);
 }
 
+/* "training's loss", "valid_0's auc": the apostrophe at `at` is within a word that ends at `end`. */
+static bool is_possessive(const char *line, const char *at, const char *end)
+{
+	return at > line && *at == '\'' && end == at + 2 && at[1] == 's' &&
+	       text_line_is_word((unsigned char)at[-1]);
+}
+
 /*
  * The words before a number, back from `at`, with ':', '=', '(' and quotes between: "lm loss: ", "'loss': ".
  * At most three, all on one side of a comma or bar.
@@ -357,7 +364,8 @@ static size_t words_before(const char *line, const char *at, char *name)
 	for (int words = 0; words < WORDS_BEFORE; words++) {
 		const char *word = p;
 
-		while (word > line && text_line_is_word((unsigned char)word[-1]))
+		while (word > line && (text_line_is_word((unsigned char)word[-1]) ||
+				       is_possessive(line, word - 1, p)))
 			word--;
 		if (*word == '/' && word + 1 < p && isdigit((unsigned char)word[1]))
 			break; /* "3/10" */
@@ -730,6 +738,32 @@ static bool skip_date(const char **p, const char *end)
 	return true;
 }
 
+#define UNNAMED 1e6 /* weaker than any name of a step */
+
+/* "[200/3000] loss: 1.2", "[3/25][100/1583] loss: 1.2": what is not named, and named by nothing before, counts steps. */
+static void take_place(struct line_reading *g, const char *gap, const char *says, const char *p,
+		       const char *end, double value)
+{
+	struct series_run *r = g->run;
+	struct told room;
+	double of;
+	size_t took = series_number(p + 1, (size_t)(end - p - 1), &of);
+	const char *behind;
+
+	/* "[64/1000 (6%)]", but "[05/12 10:00:00]" is a date. */
+	behind = p + 1 + took;
+	if (end - behind < 2 || (*behind != ']' && memcmp(behind, " (", 2) != 0) || r->no_steps ||
+	    told_of(g, gap, (size_t)(says - gap), &room)->n)
+		return;
+	if (isnan(r->row_step) && isnan(r->row_epoch))
+		r->row_step = value;
+	else if (r->row_rank == UNNAMED)
+		r->row_step = within(r, value, of);
+	else
+		return;
+	r->row_rank = UNNAMED;
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -750,7 +784,10 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		p += took;
 		if (is_bar(p, end) && value > 0)
 			put_text_line(g, "step", 4, value, true);
-		g->inside |= says > line && is_inside(line, says, end);
+		if (says > line && is_inside(line, says, end)) {
+			g->inside = true;
+			take_place(g, gap, says, p, end, value);
+		}
 		if (take_rounded(g, gap, says, p, end, value)) {
 			gap = ++p;
 			continue;
@@ -774,6 +811,9 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 			for (gap = says; gap > line && text_line_is_word((unsigned char)gap[-1]);)
 				gap--;
 	}
+	/* "[1/5] epoch 3": a fold, or something else that epochs are within. */
+	if (g->run->row_rank == UNNAMED && !isnan(g->run->row_epoch))
+		g->run->row_step = g->run->row_rank = NAN;
 }
 
 /* ---- lines ---- */
@@ -875,6 +915,8 @@ static size_t split_text_line(const char *line, size_t n, bool wide, struct span
 	return k;
 }
 
+static const char number_sign[] = "step"; /* "#" counts what was done */
+
 /* The names that a line of names begins with; one of them is of a training. */
 static size_t names_of(const char *line, size_t n, bool wide, struct span *out, bool *known)
 {
@@ -890,6 +932,8 @@ static size_t names_of(const char *line, size_t n, bool wide, struct span *out, 
 		}
 		while (s->n && !isalnum((unsigned char)s->at[s->n - 1]))
 			s->n--;
+		if (!s->n && s->at[-1] == '#')
+			*s = (struct span){ number_sign, sizeof(number_sign) - 1 };
 		if (!s->n || s->n >= NAME_BYTES)
 			return 0;
 		*known |= (1u << series_name_of(s->at, s->n).role & VALUED) != 0;
@@ -1069,21 +1113,21 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 }
 
 /*
- * "[007] train_loss: 0.4": a number with zeros in front, or as wide as one that had them, counts epochs.  Its bytes up to the
- * name; 0: it is something else, a rank's "[1]" for one.
+ * "[007] train_loss: 0.4": a number with zeros in front, or as wide as one that had them, counts epochs; so does one that is a
+ * column, with a tab behind it.  Its bytes up to the name; 0: it is something else, a rank's "[1]" for one.
  */
 static size_t counter_at(struct line_reading *g, const char *line, size_t n, double *value)
 {
 	size_t k = 1;
 
-	if (n < 5 || *line != '[')
+	if (n < 4 || *line != '[')
 		return 0;
 	while (k < n && isdigit((unsigned char)line[k]))
 		k++;
-	if (k + 2 >= n || line[k] != ']' || line[k + 1] != ' ' ||
-	    !isalpha((unsigned char)line[k + 2]))
+	if (k < 2 || k + 2 >= n || line[k] != ']' || !isalpha((unsigned char)line[k + 2]))
 		return 0;
-	if (k < 3 || (line[1] != '0' && k != g->counter))
+	if (line[k + 1] != '\t' &&
+	    (line[k + 1] != ' ' || k < 3 || (line[1] != '0' && k != g->counter)))
 		return 0;
 	g->counter = k;
 	series_number(line + 1, k - 1, value);
