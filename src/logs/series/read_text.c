@@ -299,6 +299,8 @@ struct line_reading {
 	/* of several lines */
 	enum series_side heading; /* "Test Error:" is about the line that follows */
 	char heading_word[16];
+	enum series_side lasting; /* "Eval epoch: 3" is about those that follow without a step */
+	char lasting_word[16];
 	struct columns table;
 	bool traceback;           /* of Python, that goes on */
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
@@ -682,6 +684,10 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 
 	if (g->status)
 		return;
+	if (t->step && g->lasting) {
+		g->side = g->side == g->lasting ? SERIES_NO_SIDE : g->side;
+		g->lasting = SERIES_NO_SIDE;
+	}
 	if (t->side) {
 		g->side = t->side;
 		memcpy(g->word, t->word, sizeof(g->word));
@@ -738,7 +744,8 @@ static bool skip_date(const char **p, const char *end)
 	return true;
 }
 
-#define UNNAMED 1e6 /* weaker than any name of a step */
+#define UNNAMED 1e6        /* weaker than any name of a step */
+#define UNNAMED_BEHIND 1e7 /* an epoch */
 
 /* "[200/3000] loss: 1.2", "[3/25][100/1583] loss: 1.2": what is not named, and named by nothing before, counts steps. */
 static void take_place(struct line_reading *g, const char *gap, const char *says, const char *p,
@@ -755,13 +762,13 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 	if (end - behind < 2 || (*behind != ']' && memcmp(behind, " (", 2) != 0) || r->no_steps ||
 	    told_of(g, gap, (size_t)(says - gap), &room)->n)
 		return;
-	if (isnan(r->row_step) && isnan(r->row_epoch))
+	if (isnan(r->row_step))
 		r->row_step = value;
 	else if (r->row_rank == UNNAMED)
 		r->row_step = within(r, value, of);
 	else
 		return;
-	r->row_rank = UNNAMED;
+	r->row_rank = isnan(r->row_epoch) ? UNNAMED : UNNAMED_BEHIND;
 }
 
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
@@ -1186,6 +1193,24 @@ static bool is_traceback(struct line_reading *g, const char *line, size_t n)
 	return within || g->traceback;
 }
 
+/* "loss: nan" is a number without a digit. */
+static bool has_lost_number(const struct byte_set *has, const char *line, size_t n)
+{
+	double value;
+
+	for (size_t i = 1; has->high & HIGH('n') && i + 2 < n; i++) {
+		size_t took = 0;
+
+		if ((line[i] | 0x20) == 'n' || (line[i] | 0x20) == 'i')
+			took = text_line_is_word((unsigned char)line[i - 1])
+				       ? 0
+				       : series_number(line + i, n - i, &value);
+		if (took && (i + took == n || !text_line_is_word((unsigned char)line[i + took])))
+			return true;
+	}
+	return false;
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
@@ -1204,7 +1229,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		return;
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
-	if (!(has.low & DIGITS) ||
+	if ((!(has.low & DIGITS) && !has_lost_number(&has, line, n)) ||
 	    !(has.low & (LOW(':') | LOW('=') | LOW(' ') | LOW(',') | LOW('\t')) ||
 	      has.high & HIGH('|'))) {
 		take_words(g, line, n);
@@ -1214,16 +1239,19 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->row_at = g->line_at;
 	g->known = 0;
 	g->inside = g->plain_values = false;
-	g->side = g->heading;
-	memcpy(g->word, g->heading_word, sizeof(g->word));
+	g->side = g->heading ? g->heading : g->lasting;
+	memcpy(g->word, g->heading ? g->heading_word : g->lasting_word, sizeof(g->word));
 	g->heading = SERIES_NO_SIDE;
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
 	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
 		take_numbers(g, line + counter, n - counter);
-	if (!g->run->row.n && !isnan(g->run->row_epoch))
+	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
 		g->epoch = g->run->row_epoch;
+		g->lasting = g->side;
+		memcpy(g->lasting_word, g->word, sizeof(g->word));
+	}
 	if (!g->known)
 		take_header(g, line, n);
 	end_row(g);

@@ -81,10 +81,10 @@ enum series_course {
 struct series_watch {
 	uint32_t role, rank;
 	uint64_t key;
-	uint32_t course; /* enum series_course */
-	uint32_t unused;
-	uint32_t pair;     /* of a validation loss: its training loss */
-	uint32_t negative; /* a value of 0 or less was seen: no logarithm */
+	uint32_t course;      /* enum series_course */
+	uint32_t zero_passed; /* a loss of exactly 0 was followed by another */
+	uint32_t pair;        /* of a validation loss: its training loss */
+	uint32_t negative;    /* a value of 0 or less was seen: no logarithm */
 	uint64_t points, non_finite, finite, zeros;
 	double first_step, last_step, first, last;
 	double min, min_step, max, max_step;
