@@ -1823,7 +1823,7 @@ const struct series_detector series_detectors[] = {
 	  "keras.callbacks.TerminateOnNaN" },
 	{ BIT(TRAIN_LOSS), look_hidden, "nan",
 	  "a loss of exactly 0 twice next to a gradient norm of NaN, or three times after a loss "
-	  "over 0.02",
+	  "over 0.02, and for good",
 	  "transformers' logging_nan_inf_filter logs 0 where all losses of an interval are NaN" },
 	{ BIT(TRAIN_LOSS), look_spike, "spike",
 	  "6 spreads over the median of the last 64 values, by a tenth, and above all of them; or "
