@@ -84,6 +84,14 @@ static void test_names(void **state)
 		{ "eval_runtime", PLIM_ROLE_OTHER },
 		{ "tokens_per_second", PLIM_ROLE_OTHER },
 		{ "floss", PLIM_ROLE_OTHER },
+		{ "binary_logloss", PLIM_ROLE_TRAIN_LOSS },
+		{ "reward", PLIM_ROLE_METRIC },
+		{ "rollout/ep_rew_mean", PLIM_ROLE_METRIC },
+		{ "reward_std", PLIM_ROLE_OTHER },
+		{ "eval_rewards/chosen", PLIM_ROLE_OTHER },
+		{ "eval_rewards/margins", PLIM_ROLE_METRIC },
+		{ "episodic_return", PLIM_ROLE_METRIC },
+		{ "return code", PLIM_ROLE_OTHER },
 		{ "", PLIM_ROLE_OTHER },
 	};
 

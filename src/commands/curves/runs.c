@@ -175,6 +175,8 @@ static enum plim_status fill_policies(struct filling *f, uint32_t series)
 
 	if (series == SERIES_NONE || !f->r->curves.at[series].stop[0].seen)
 		return PLIM_OK;
+	if (!f->h->given.monitor && !series_is_evaluated(&f->r->monitor, series))
+		return PLIM_OK; /* of training: it stops nothing */
 	c = &f->r->curves.at[series];
 	p = arena_take(&f->h->arena, 4, sizeof(*p), f->err);
 	if (!p)
@@ -292,6 +294,10 @@ static const char *verdict_of(struct filling *f)
 	if (o->finding_count && o->findings[0].severity != PLIM_SEVERITY_INFO)
 		return more ? arena_text(a, f->err, "%s (and %zu more)", o->findings[0].title, more)
 			    : o->findings[0].title;
+	if (f->r->monitor.train == SERIES_NONE && f->r->monitor.val == SERIES_NONE &&
+	    o->best.series)
+		return arena_text(a, f->err, "no loss is logged, and '%s' alone is not judged",
+				  o->best.series);
 	if (f->r->monitor.train == SERIES_NONE && f->r->monitor.val == SERIES_NONE)
 		return arena_text(a, f->err,
 				  "none of the %zu series is known to be a loss: name it with "

@@ -289,10 +289,14 @@ static void look_hidden(struct series_monitor *m, uint32_t series, double step, 
 	uint32_t bad_grads = 0, grads = SERIES_NONE;
 
 	if (value != 0) {
-		w->zero_run = 0;
 		f = series_open(m, PLIM_CURVES_NAN, series);
-		if (f && f->kind == NAN_HIDDEN && isfinite(value))
+		if (f && f->kind == NAN_HIDDEN && isfinite(value) && f->other != SERIES_NONE)
 			series_end(m, PLIM_CURVES_NAN, series, step);
+		else if (f && f->kind == NAN_HIDDEN && isfinite(value))
+			series_take_back(m, f);
+		/* Weights that have met NaN do not recover: a zero was a small loss that was rounded. */
+		w->zero_passed |= w->zero_run && isfinite(value);
+		w->zero_run = 0;
 		return;
 	}
 	if (!w->zero_run++)
@@ -308,7 +312,8 @@ static void look_hidden(struct series_monitor *m, uint32_t series, double step, 
 			 : NAN;
 	if (w->zero_run > SERIES_RING - 2 || series_open(m, PLIM_CURVES_NAN, series))
 		return;
-	if (!(bad_grads && w->zero_run >= 2) && !(w->zero_run >= ZERO_RUN && before > ZERO_FROM))
+	if (!(bad_grads && w->zero_run >= 2) &&
+	    !(w->zero_run >= ZERO_RUN && before > ZERO_FROM && !w->zero_passed))
 		return;
 	f = raise_bad(m, series, w->zero_step, step, NAN);
 	if (!f)
@@ -1818,7 +1823,7 @@ const struct series_detector series_detectors[] = {
 	  "keras.callbacks.TerminateOnNaN" },
 	{ BIT(TRAIN_LOSS), look_hidden, "nan",
 	  "a loss of exactly 0 twice next to a gradient norm of NaN, or three times after a loss "
-	  "over 0.02",
+	  "over 0.02, and for good",
 	  "transformers' logging_nan_inf_filter logs 0 where all losses of an interval are NaN" },
 	{ BIT(TRAIN_LOSS), look_spike, "spike",
 	  "6 spreads over the median of the last 64 values, by a tenth, and above all of them; or "

@@ -66,10 +66,16 @@ void series_tell_stop(const struct plim_early_stop *s, const char *series, doubl
 	snprintf(w->title, sizeof(w->title),
 		 "early stopping with patience %llu would have stopped at step %s",
 		 (unsigned long long)s->patience, series_step_text(a, s->stop_step));
-	snprintf(w->evidence[0], sizeof(w->evidence[0]),
-		 "'%.80s' had its best value so far, %s, at step %s; %s further steps were trained",
-		 series, series_value_text(b, best), series_step_text(c, best_step),
-		 series_step_text(a, saved_steps));
+	if (isnan(best_step))
+		snprintf(w->evidence[0], sizeof(w->evidence[0]),
+			 "'%.80s' was not a number so far; %s further steps were trained", series,
+			 series_step_text(a, saved_steps));
+	else
+		snprintf(w->evidence[0], sizeof(w->evidence[0]),
+			 "'%.80s' had its best value so far, %s, at step %s; %s further steps were "
+			 "trained",
+			 series, series_value_text(b, best), series_step_text(c, best_step),
+			 series_step_text(a, saved_steps));
 	snprintf(w->fix[0], sizeof(w->fix[0]),
 		 "plimsoll.training.EarlyStopping(patience=%llu) stops by this rule",
 		 (unsigned long long)s->patience);

@@ -51,7 +51,8 @@ static void choose_monitor(struct series_monitor *m)
 				w[i].pair = j;
 	}
 	for (uint32_t i = 0; m->val == SERIES_NONE && i < m->watches.n; i++)
-		if (w[i].role == PLIM_ROLE_METRIC || w[i].role == PLIM_ROLE_ERROR)
+		if ((w[i].role == PLIM_ROLE_METRIC || w[i].role == PLIM_ROLE_ERROR) &&
+		    w[i].course != SERIES_PLAYED)
 			m->val = i;
 }
 
@@ -76,7 +77,9 @@ enum plim_status series_monitor_add(struct series_monitor *m, const char *name, 
 		(struct series_watch){ .role = says.role,
 				       .rank = says.rank,
 				       .key = says.key,
-				       .course = says.unknown ? SERIES_UNTOLD : SERIES_NAMED,
+				       .course = says.unknown  ? SERIES_UNTOLD
+						 : says.played ? SERIES_PLAYED
+							       : SERIES_NAMED,
 				       .pair = SERIES_NONE,
 				       .first = NAN,
 				       .last = NAN,
@@ -208,16 +211,31 @@ static bool plays_against(enum series_player a, enum series_player b)
 	       (a == SERIES_JUDGES && b == SERIES_GENERATES);
 }
 
+/* A reward that the training collects is what counts: the loss next to it need not fall. */
+static uint32_t reward_of(const struct series_monitor *m)
+{
+	for (uint32_t i = 0; i < m->watches.n; i++)
+		if (m->watches.at[i].course == SERIES_PLAYED)
+			return i;
+	return SERIES_NONE;
+}
+
 /* Of two losses that play against each other one rises because the other falls: that is information. */
 static void temper(struct series_monitor *m, size_t from)
 {
 	for (; from < m->findings.n; from++) {
 		struct series_finding *f = &m->findings.at[from];
 		enum series_player player = player_of(m, f->series);
+		uint32_t reward = reward_of(m);
 
 		if (m->watches.at[f->series].role != PLIM_ROLE_TRAIN_LOSS ||
 		    f->id == PLIM_CURVES_NAN || f->id == PLIM_CURVES_INF)
 			continue;
+		if (reward != SERIES_NONE) {
+			f->severity = PLIM_SEVERITY_INFO;
+			f->other = reward;
+			f->against = 1;
+		}
 		for (uint32_t i = 0; i < m->watches.n; i++)
 			if (m->watches.at[i].role == PLIM_ROLE_TRAIN_LOSS &&
 			    (plays_against(player, player_of(m, i)) ||
@@ -260,6 +278,14 @@ static bool may_be_evaluated(const struct series_monitor *m, uint32_t series)
 		return side == SERIES_EVALUATION;
 	return !has_evaluated_twin(m, series) &&
 	       m->watches.at[m->train].points >= SELDOM * m->watches.at[series].points;
+}
+
+/* Does nothing in the log say that it evaluates, and is the series logged as often as the training loss? */
+static bool is_of_training(const struct series_monitor *m, uint32_t series)
+{
+	return m->train != SERIES_NONE && m->val != SERIES_NONE &&
+	       side_of(m, m->train) == SERIES_NO_SIDE && side_of(m, m->val) == SERIES_NO_SIDE &&
+	       m->watches.at[m->train].points < SELDOM * m->watches.at[series].points;
 }
 
 #define COURSE_WAITS 16 /* values, after which a series that cannot be one of evaluations is none */
@@ -329,7 +355,7 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 		temper(m, before);
 	if (isfinite(value))
 		keep_monitor(m, w, step, value);
-	if (w->course && isfinite(value)) {
+	if (w->course && w->course != SERIES_PLAYED && isfinite(value)) {
 		bool untold = w->course == SERIES_UNTOLD;
 
 		look_course(m, series, value);
@@ -407,11 +433,11 @@ bool series_is_evaluated(const struct series_monitor *m, uint32_t series)
 	if (role == PLIM_ROLE_VAL_LOSS || !(1u << role & SERIES_EVALUATED))
 		return role == PLIM_ROLE_VAL_LOSS;
 	side = side_of(m, series);
-	if (side != SERIES_NO_SIDE)
+	if (side != SERIES_NO_SIDE || m->watches.at[series].course == SERIES_PLAYED)
 		return side == SERIES_EVALUATION;
 	if (m->watches.at[series].course == SERIES_BY_COURSE)
 		return true;
-	if (has_evaluated_twin(m, series))
+	if (has_evaluated_twin(m, series) || is_of_training(m, series))
 		return false;
 	/* Next to "loss" and "val_loss" one without a side is the training's. */
 	return m->train == SERIES_NONE || m->val == SERIES_NONE ||
@@ -571,7 +597,7 @@ static bool is_sane(const struct series_monitor *m)
 	for (size_t i = 0; i < n; i++) {
 		const struct series_watch *w = &m->watches.at[i];
 
-		if (w->role >= PLIM_ROLE_COUNT || w->course > SERIES_BY_COURSE ||
+		if (w->role >= PLIM_ROLE_COUNT || w->course > SERIES_PLAYED ||
 		    w->ring_n > SERIES_RING || w->ring_at >= SERIES_RING ||
 		    w->history.n >= SERIES_CELLS || !w->history.stride || w->skips > 8 ||
 		    (w->pair != SERIES_NONE && w->pair >= n))

@@ -68,11 +68,13 @@ static bool in_list(const char *word, const char *list)
 	return has_any(&one, list);
 }
 
-static const char evaluation[] = "val valid validation eval evaluation evaluate dev test heldout";
+#define EVALUATION_WORDS "val valid validation eval evaluation evaluate dev test heldout"
+static const char evaluation[] = EVALUATION_WORDS;
 static const char evaluating[] = "evaluating testing validating tested evaluated";
 static const char training[] = "train training tr";
 
-enum side { ANY, EVALUATION };
+/* PLAYED: collected by the training itself, so an evaluation only if the name says so. */
+enum side { ANY, EVALUATION, PLAYED };
 
 /* The first row that fits counts. */
 static const struct {
@@ -85,6 +87,8 @@ static const struct {
 	  "temperature power temp watts watt elapsed timestamp remaining",
 	  NULL, ANY, PLIM_ROLE_OTHER },
 	{ "every interval freq patience", NULL, ANY, PLIM_ROLE_OTHER }, /* settings */
+	{ "rate", "loss", ANY, PLIM_ROLE_OTHER },                       /* of games, of packets */
+	{ "std stddev", NULL, ANY, PLIM_ROLE_OTHER },                   /* how far values spread */
 	{ "max clip clipping", "norm gnorm", ANY, PLIM_ROLE_OTHER },
 	{ "grad gradient gradients gnorm g", "norm gnorm total", ANY, PLIM_ROLE_GRAD_NORM },
 	{ "gnorm gradnorm", NULL, ANY, PLIM_ROLE_GRAD_NORM },
@@ -94,7 +98,12 @@ static const struct {
 	{ "skipped skip overflow overflows", NULL, ANY, PLIM_ROLE_SKIPPED_STEPS },
 	{ "memory mem vram", NULL, ANY, PLIM_ROLE_MEMORY },
 	{ "entropy", "policy actor", ANY, PLIM_ROLE_ENTROPY },
-	{ "reward rewards rew return returns", evaluation, ANY, PLIM_ROLE_METRIC },
+	/* Of pairs of answers: both rewards may fall while the model learns which is better. */
+	{ "margins accuracies", evaluation, ANY, PLIM_ROLE_METRIC },
+	{ "rewards", "margins accuracies chosen rejected", ANY, PLIM_ROLE_OTHER },
+	{ "reward rewards rew", NULL, PLAYED, PLIM_ROLE_METRIC },
+	{ "return returns", EVALUATION_WORDS " ep episode episodic mean average avg", PLAYED,
+	  PLIM_ROLE_METRIC },
 	{ "perplexity ppl wer cer mae mse rmse mape error err fid ece brier smape eer", NULL,
 	  EVALUATION, PLIM_ROLE_ERROR },
 	{ "acc accuracy f1 auc auroc auprc precision recall bleu sacrebleu rouge rouge1 rouge2 "
@@ -105,19 +114,21 @@ static const struct {
 	  NULL, EVALUATION, PLIM_ROLE_METRIC },
 };
 
-static const char losses[] = "loss losses nll xent crossentropy bpb bpc";
+static const char losses[] = "loss losses logloss mlogloss nll xent crossentropy bpb bpc";
 
-static enum plim_role role_of(const struct words *w, bool eval, bool train, bool *known)
+static void find_role(const struct words *w, bool eval, bool train, struct series_name *out)
 {
-	*known = true;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (has_any(w, rows[i].one) && (!rows[i].two || has_any(w, rows[i].two)) &&
-		    (rows[i].side == ANY || eval || !train))
-			return rows[i].role;
-	if (has_any(w, losses))
-		return eval ? PLIM_ROLE_VAL_LOSS : PLIM_ROLE_TRAIN_LOSS;
-	*known = false;
-	return PLIM_ROLE_OTHER;
+		    (rows[i].side != EVALUATION || eval || !train)) {
+			out->role = rows[i].role;
+			out->played = rows[i].side == PLAYED && !eval;
+			return;
+		}
+	out->unknown = !has_any(w, losses);
+	out->role = out->unknown ? PLIM_ROLE_OTHER
+		    : eval       ? PLIM_ROLE_VAL_LOSS
+				 : PLIM_ROLE_TRAIN_LOSS;
 }
 
 /* Words that say how a loss was taken down, not which it is. */
@@ -128,13 +139,12 @@ struct series_name series_name_of(const char *name, size_t n)
 {
 	struct series_name out = { .key = 1469598103934665603u };
 	struct words w;
-	bool eval, train, known;
+	bool eval, train;
 
 	cut_name(name, n, &w);
 	eval = has_any(&w, evaluation);
 	train = has_any(&w, training);
-	out.role = role_of(&w, eval, train, &known);
-	out.unknown = !known;
+	find_role(&w, eval, train, &out);
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
 	out.player = has_any(&w, "discriminator disc") ? SERIES_JUDGES_ALL
 		     : has_any(&w, "d critic")         ? SERIES_JUDGES
@@ -194,7 +204,6 @@ unsigned series_is_step(const char *name, size_t n)
 		NAME("train/global_step"),
 		NAME("_step"),
 		NAME("step"),
-		NAME("steps"),
 		NAME("global_steps"),
 		NAME("iteration"),
 		NAME("iter"),
@@ -207,6 +216,8 @@ unsigned series_is_step(const char *name, size_t n)
 		NAME("training_step"),
 		NAME("time/total_timesteps"),
 		NAME("total_timesteps"),
+		NAME("episode"),
+		NAME("steps"), /* next to an episode: how long it was */
 	};
 
 	return place_in(steps, sizeof(steps) / sizeof(*steps), name, n);

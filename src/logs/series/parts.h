@@ -35,9 +35,6 @@ void series_bad_record(struct series_run *r, uint64_t offset);
 
 #define SERIES_EVALUATED (1u << PLIM_ROLE_VAL_LOSS | 1u << PLIM_ROLE_METRIC | 1u << PLIM_ROLE_ERROR)
 
-/* Is the series one of evaluations, by its name and by what is logged with it? */
-bool series_is_evaluated(const struct series_monitor *m, uint32_t series);
-
 /* Of the other evaluations whose direction is as well known, one that is best after `since`; SERIES_NONE: none is. */
 uint32_t series_better_later(const struct series_monitor *m, uint32_t series, double since,
 			     double *best_step);

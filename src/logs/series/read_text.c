@@ -299,6 +299,8 @@ struct line_reading {
 	/* of several lines */
 	enum series_side heading; /* "Test Error:" is about the line that follows */
 	char heading_word[16];
+	enum series_side lasting; /* "Eval epoch: 3" is about those that follow without a step */
+	char lasting_word[16];
 	struct columns table;
 	bool traceback;           /* of Python, that goes on */
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
@@ -341,6 +343,13 @@ static bool begins_clause(const char *line, const char *word)
 	return word > line + 1 && word[-1] == ' ' && strchr(",;", word[-2]);
 }
 
+/* "training's loss", "valid_0's auc": the apostrophe at `at` is within a word that ends at `end`. */
+static bool is_possessive(const char *line, const char *at, const char *end)
+{
+	return at > line && *at == '\'' && end == at + 2 && at[1] == 's' &&
+	       text_line_is_word((unsigned char)at[-1]);
+}
+
 /*
  * The words before a number, back from `at`, with ':', '=', '(' and quotes between: "lm loss: ", "'loss': ".
  * At most three, all on one side of a comma or bar.
@@ -357,7 +366,8 @@ static size_t words_before(const char *line, const char *at, char *name)
 	for (int words = 0; words < WORDS_BEFORE; words++) {
 		const char *word = p;
 
-		while (word > line && text_line_is_word((unsigned char)word[-1]))
+		while (word > line && (text_line_is_word((unsigned char)word[-1]) ||
+				       is_possessive(line, word - 1, p)))
 			word--;
 		if (*word == '/' && word + 1 < p && isdigit((unsigned char)word[1]))
 			break; /* "3/10" */
@@ -674,6 +684,10 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 
 	if (g->status)
 		return;
+	if (t->step && g->lasting) {
+		g->side = g->side == g->lasting ? SERIES_NO_SIDE : g->side;
+		g->lasting = SERIES_NO_SIDE;
+	}
 	if (t->side) {
 		g->side = t->side;
 		memcpy(g->word, t->word, sizeof(g->word));
@@ -730,6 +744,33 @@ static bool skip_date(const char **p, const char *end)
 	return true;
 }
 
+#define UNNAMED 1e6        /* weaker than any name of a step */
+#define UNNAMED_BEHIND 1e7 /* an epoch */
+
+/* "[200/3000] loss: 1.2", "[3/25][100/1583] loss: 1.2": what is not named, and named by nothing before, counts steps. */
+static void take_place(struct line_reading *g, const char *gap, const char *says, const char *p,
+		       const char *end, double value)
+{
+	struct series_run *r = g->run;
+	struct told room;
+	double of;
+	size_t took = series_number(p + 1, (size_t)(end - p - 1), &of);
+	const char *behind;
+
+	/* "[64/1000 (6%)]", but "[05/12 10:00:00]" is a date. */
+	behind = p + 1 + took;
+	if (end - behind < 2 || (*behind != ']' && memcmp(behind, " (", 2) != 0) || r->no_steps ||
+	    told_of(g, gap, (size_t)(says - gap), &room)->n)
+		return;
+	if (isnan(r->row_step))
+		r->row_step = value;
+	else if (r->row_rank == UNNAMED)
+		r->row_step = within(r, value, of);
+	else
+		return;
+	r->row_rank = isnan(r->row_epoch) ? UNNAMED : UNNAMED_BEHIND;
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -750,7 +791,10 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		p += took;
 		if (is_bar(p, end) && value > 0)
 			put_text_line(g, "step", 4, value, true);
-		g->inside |= says > line && is_inside(line, says, end);
+		if (says > line && is_inside(line, says, end)) {
+			g->inside = true;
+			take_place(g, gap, says, p, end, value);
+		}
 		if (take_rounded(g, gap, says, p, end, value)) {
 			gap = ++p;
 			continue;
@@ -774,6 +818,9 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 			for (gap = says; gap > line && text_line_is_word((unsigned char)gap[-1]);)
 				gap--;
 	}
+	/* "[1/5] epoch 3": a fold, or something else that epochs are within. */
+	if (g->run->row_rank == UNNAMED && !isnan(g->run->row_epoch))
+		g->run->row_step = g->run->row_rank = NAN;
 }
 
 /* ---- lines ---- */
@@ -875,6 +922,8 @@ static size_t split_text_line(const char *line, size_t n, bool wide, struct span
 	return k;
 }
 
+static const char number_sign[] = "step"; /* "#" counts what was done */
+
 /* The names that a line of names begins with; one of them is of a training. */
 static size_t names_of(const char *line, size_t n, bool wide, struct span *out, bool *known)
 {
@@ -890,6 +939,8 @@ static size_t names_of(const char *line, size_t n, bool wide, struct span *out, 
 		}
 		while (s->n && !isalnum((unsigned char)s->at[s->n - 1]))
 			s->n--;
+		if (!s->n && s->at[-1] == '#')
+			*s = (struct span){ number_sign, sizeof(number_sign) - 1 };
 		if (!s->n || s->n >= NAME_BYTES)
 			return 0;
 		*known |= (1u << series_name_of(s->at, s->n).role & VALUED) != 0;
@@ -1069,21 +1120,21 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 }
 
 /*
- * "[007] train_loss: 0.4": a number with zeros in front, or as wide as one that had them, counts epochs.  Its bytes up to the
- * name; 0: it is something else, a rank's "[1]" for one.
+ * "[007] train_loss: 0.4": a number with zeros in front, or as wide as one that had them, counts epochs; so does one that is a
+ * column, with a tab behind it.  Its bytes up to the name; 0: it is something else, a rank's "[1]" for one.
  */
 static size_t counter_at(struct line_reading *g, const char *line, size_t n, double *value)
 {
 	size_t k = 1;
 
-	if (n < 5 || *line != '[')
+	if (n < 4 || *line != '[')
 		return 0;
 	while (k < n && isdigit((unsigned char)line[k]))
 		k++;
-	if (k + 2 >= n || line[k] != ']' || line[k + 1] != ' ' ||
-	    !isalpha((unsigned char)line[k + 2]))
+	if (k < 2 || k + 2 >= n || line[k] != ']' || !isalpha((unsigned char)line[k + 2]))
 		return 0;
-	if (k < 3 || (line[1] != '0' && k != g->counter))
+	if (line[k + 1] != '\t' &&
+	    (line[k + 1] != ' ' || k < 3 || (line[1] != '0' && k != g->counter)))
 		return 0;
 	g->counter = k;
 	series_number(line + 1, k - 1, value);
@@ -1142,6 +1193,24 @@ static bool is_traceback(struct line_reading *g, const char *line, size_t n)
 	return within || g->traceback;
 }
 
+/* "loss: nan" is a number without a digit. */
+static bool has_lost_number(const struct byte_set *has, const char *line, size_t n)
+{
+	double value;
+
+	for (size_t i = 1; has->high & HIGH('n') && i + 2 < n; i++) {
+		size_t took = 0;
+
+		if ((line[i] | 0x20) == 'n' || (line[i] | 0x20) == 'i')
+			took = text_line_is_word((unsigned char)line[i - 1])
+				       ? 0
+				       : series_number(line + i, n - i, &value);
+		if (took && (i + took == n || !text_line_is_word((unsigned char)line[i + took])))
+			return true;
+	}
+	return false;
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
@@ -1160,7 +1229,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		return;
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
-	if (!(has.low & DIGITS) ||
+	if ((!(has.low & DIGITS) && !has_lost_number(&has, line, n)) ||
 	    !(has.low & (LOW(':') | LOW('=') | LOW(' ') | LOW(',') | LOW('\t')) ||
 	      has.high & HIGH('|'))) {
 		take_words(g, line, n);
@@ -1170,16 +1239,19 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->row_at = g->line_at;
 	g->known = 0;
 	g->inside = g->plain_values = false;
-	g->side = g->heading;
-	memcpy(g->word, g->heading_word, sizeof(g->word));
+	g->side = g->heading ? g->heading : g->lasting;
+	memcpy(g->word, g->heading ? g->heading_word : g->lasting_word, sizeof(g->word));
 	g->heading = SERIES_NO_SIDE;
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
 	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
 		take_numbers(g, line + counter, n - counter);
-	if (!g->run->row.n && !isnan(g->run->row_epoch))
+	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
 		g->epoch = g->run->row_epoch;
+		g->lasting = g->side;
+		memcpy(g->lasting_word, g->word, sizeof(g->word));
+	}
 	if (!g->known)
 		take_header(g, line, n);
 	end_row(g);

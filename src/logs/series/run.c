@@ -388,11 +388,15 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
  */
 static bool begins_anew(const struct series_run *r, bool *known)
 {
+	bool lost = false, alive = false; /* losses that never were a number, and others */
+
 	*known = false;
 	for (size_t i = 0; i < r->row.n; i++) {
 		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
 		double v = r->row.at[i].value, most = -INFINITY;
 
+		lost |= w->role == PLIM_ROLE_TRAIN_LOSS && !w->finite && w->points > 1;
+		alive |= w->role == PLIM_ROLE_TRAIN_LOSS && w->finite;
 		if ((w->role != PLIM_ROLE_TRAIN_LOSS && w->role != PLIM_ROLE_VAL_LOSS) ||
 		    w->finite < 2 || !isfinite(v))
 			continue;
@@ -401,7 +405,8 @@ static bool begins_anew(const struct series_run *r, bool *known)
 			most = fmax(most, w->ring[(w->ring_at + SERIES_RING - k) % SERIES_RING]);
 		return v > most && fabs(v - w->first) < fabs(v - w->last);
 	}
-	return false;
+	*known = lost && !alive;
+	return *known;
 }
 
 #define RUNS_MAX 256   /* of one file */

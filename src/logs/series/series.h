@@ -36,6 +36,7 @@ struct series_name {
 		player; /* of two that play against each other: 1 generates, 2 judges; 0: neither */
 	bool summary;   /* one number of the whole run, not a curve */
 	bool unknown;   /* no word says what it is */
+	bool played;    /* a reward that the training itself collects */
 };
 
 /* What a name says. */
@@ -71,18 +72,19 @@ struct series_history {
 
 /* Of an evaluation whose name does not say which way is better. */
 enum series_course {
-	SERIES_NAMED,    /* it shows, or the series is none */
-	SERIES_UNTOLD,   /* it may turn out yet */
-	SERIES_BY_COURSE /* its role was taken from how it moved */
+	SERIES_NAMED,     /* it shows, or the series is none */
+	SERIES_UNTOLD,    /* it may turn out yet */
+	SERIES_BY_COURSE, /* its role was taken from how it moved */
+	SERIES_PLAYED     /* a reward that the training itself collects: no evaluation */
 };
 
 struct series_watch {
 	uint32_t role, rank;
 	uint64_t key;
-	uint32_t course; /* enum series_course */
-	uint32_t unused;
-	uint32_t pair;     /* of a validation loss: its training loss */
-	uint32_t negative; /* a value of 0 or less was seen: no logarithm */
+	uint32_t course;      /* enum series_course */
+	uint32_t zero_passed; /* a loss of exactly 0 was followed by another */
+	uint32_t pair;        /* of a validation loss: its training loss */
+	uint32_t negative;    /* a value of 0 or less was seen: no logarithm */
 	uint64_t points, non_finite, finite, zeros;
 	double first_step, last_step, first, last;
 	double min, min_step, max, max_step;
@@ -120,7 +122,7 @@ struct series_finding {
 	double number[SERIES_NUMBERS];
 	uint32_t other;      /* another series that it is about, or SERIES_NONE */
 	uint32_t taken_back; /* a resume went back before it */
-	uint32_t against;    /* `other` plays against the series */
+	uint32_t against;    /* `other` plays against the series, or is the reward that counts */
 	uint32_t unused;
 };
 
@@ -340,6 +342,9 @@ enum plim_status series_run_note(struct series_run *r, struct plim_err *err, con
 enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err);
 
 /* ---- what follows from a run ---- */
+
+/* Is the series one of evaluations, by its name and by what is logged with it? */
+bool series_is_evaluated(const struct series_monitor *m, uint32_t series);
 
 /* As was asked for; else what the log itself took for best; else the validation loss, or the first metric; SERIES_NONE. */
 uint32_t series_run_monitored(const struct series_run *r, const char *asked);

@@ -243,9 +243,15 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 		FIX("go back to a checkpoint before step %s", S(f->step));
 		break;
 	case 2:
-		TITLE("'%.80s' is exactly %s in every evaluation", name, V(f->number[0]));
-		SHOW("%s evaluations; a model that always predicts one class does that",
-		     S((double)m->watches.at[f->series].finite));
+		if (isnan(f->end)) {
+			TITLE("'%.80s' is exactly %s in every evaluation", name, V(f->number[0]));
+			SHOW("%s evaluations; a model that always predicts one class does that",
+			     S((double)m->watches.at[f->series].finite));
+		} else {
+			TITLE("'%.80s' is exactly %s in every evaluation before step %s", name,
+			      V(f->number[0]), S(f->end));
+			SHOW("a model that always predicts one class does that");
+		}
 		FIX("count the predicted classes, and check labels and learning rate");
 		break;
 	case 4:
@@ -386,6 +392,8 @@ void series_tell(const struct series_monitor *m, const struct series_finding *f,
 	tellers[f->id](m, f, out);
 	if (f->against && out->evidence_count < SERIES_LINES)
 		snprintf(out->evidence[out->evidence_count++], sizeof(out->evidence[0]),
-			 "'%.80s' plays against it: one rises because the other falls",
+			 m->watches.at[f->other].course == SERIES_PLAYED
+				 ? "training maximises '%.80s': the loss next to it need not fall"
+				 : "'%.80s' plays against it: one rises because the other falls",
 			 series_told_name(m, f->other));
 }
