@@ -568,8 +568,8 @@ accelerate.state.AcceleratorState()._shared_state.update(distributed_type=accele
     def test_fsdp2_probes(self):
         """Gradients are compared in fp32 in the first probe; the later ones measure in 16 bits, and go on behind a rank that ran out of memory."""
         heavy = GAUGE.replace("        self.most = max", "        size *= 1 + int(os.environ['RANK'])\n        self.most = max")
-        for name, script, words, limit in (("loop", self.sharded(LOOP, "model = torch.nn.Sequential").replace("DataLoader(data, batch_size=8))", "DataLoader(data, batch_size=4))"), ["plain"], "1800"),
-                                           ("trainer", self.sharded(TRAIN, "begin = torch.cat").replace('save_strategy="steps"', 'save_strategy="no"'), ["llama", "1"], "1800KiB")):
+        for name, script, words, limit in (("loop", self.sharded(LOOP, "model = torch.nn.Sequential").replace("batch_size=8, shuffle", "batch_size=16, shuffle"), ["plain"], "3000"),
+                                           ("trainer", self.sharded(TRAIN, "begin = torch.cat").replace('save_strategy="steps"', 'save_strategy="no"').replace("train_batch_size=8", "train_batch_size=16"), ["llama", "1"], "2800KiB")):
             with self.subTest(name):
                 done = self.launched(heavy + script, words, ["--memory", limit, "--probe-only", "--json"], CALL="0", ROW="1", SHARDED="bfloat16")
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr[-3000:])
