@@ -156,6 +156,8 @@ class Modelled(_gauge.Gauge):
         return self.clock
     def peak(self):
         return self.most, self.most, 0
+    def gradients(self, model):
+        return 0
     def device(self):
         return {"gpu": os.environ.get("GPU", "modelled"), "gpu_bytes": 1 << 34}
     def need(self, size):
@@ -621,7 +623,7 @@ class Ladder(unittest.TestCase):
 
     def took(self, trial, limit, passes, seconds, step=0):
         peaks = [(int(size), int(size), 0) for size in (passes, step)]
-        return _ladder.Run.at(trial, seconds, *peaks) if max(passes, step) <= limit else _ladder.Run(trial, False)
+        return _ladder.Run.at(trial, seconds, *peaks, held_bytes=5 * trial.held) if max(passes, step) <= limit else _ladder.Run(trial, False)
 
     def searched(self, samples, limit, call, row, may_cut=True, may_checkpoint=True, bend=1.0, step=0):
         asked = []
@@ -629,7 +631,7 @@ class Ladder(unittest.TestCase):
         def take(trial):
             each = -(-trial.samples // trial.parts)
             layers = sum(trial.checkpointed)
-            need = (10 + each * (10 - layers)) * (bend if trial.samples == samples else 1) + (5 if trial.parts > 1 else 0)
+            need = (10 + each * (10 - layers)) * (bend if trial.samples == samples else 1) + (5 if trial.parts > 1 or trial.held else 0)
             times = trial.parts * call + trial.samples * row
             return self.took(trial, limit, need, times * (1 + 0.0375 * layers), step)
 
@@ -643,7 +645,7 @@ class Ladder(unittest.TestCase):
             return done.value, asked
 
     def test_search(self):
-        for limit, call, row, chosen in ((1000, 1, 1, (1, False)), (215, 10, 0.1, (1, 4)), (215, 0.1, 10, (2, 0)), (40, 0.1, 10, (16, 0)), (30, 10, 1, (8, 7))):
+        for limit, call, row, chosen in ((1000, 1, 1, (1, False)), (215, 10, 0.1, (1, 4)), (215, 0.1, 10, (2, 0)), (40, 0.1, 10, (16, 0)), (36, 10, 1, (4, 8))):
             found, asked = self.searched(32, limit, call, row)
             self.assertEqual((found.chosen.trial.parts, sum(found.chosen.trial.checkpointed)), chosen, limit)
             self.assertEqual(len(found.runs), 1)  # the estimate was right
@@ -662,7 +664,7 @@ class Ladder(unittest.TestCase):
             counts = trial.checkpointed or (0, 0)
             kept = sum((n - k) * b + k * 0.5 for n, k, b in zip(sizes, counts, each))
             again = max(b if k == n else 0 for n, k, b in zip(sizes, counts, each))  # the last layer is computed again while all others are kept
-            need = 40 + trial.samples * (kept + max(again, 9))
+            need = 40 + trial.samples * (kept + max(again, 9)) + 5 * trial.held
             return self.took(trial, limit, need, trial.samples * (1 + sum(k * s for k, s in zip(counts, slower))))
 
         free = take(_ladder.Trial(32), 1 << 30).allocated_bytes
@@ -932,7 +934,7 @@ class Parts(unittest.TestCase):
             """Chosen rows, then rejected ones: a part has both rows of each of its samples."""
             batch = {"x": x, "y": y}
             blocks = 2 if one.way == "samples" else 1
-            for part, share in _parts.shares(_parts.permute(batch, torch.randperm(4), blocks) if one.permuted else batch, one.parts, "samples", blocks=blocks):
+            for part, share in _parts.shares(_parts.permute(batch, torch.randperm(4), 2) if one.permuted else batch, one.parts, "samples", blocks=blocks):
                 chosen, rejected = model(part["x"]).sum(1).chunk(2)
                 (-torch.nn.functional.logsigmoid(chosen - rejected).mean() * share).backward()
 

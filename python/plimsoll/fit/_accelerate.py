@@ -34,6 +34,8 @@ class Loop:
         self.accelerator: Any = None
         self.model: Any = None  # as the script calls it: DDP's, FSDP2's
         self.loaders = 0
+        self.optimizers: dict[Any, None] = {}  # that stepped
+        self.held = False     # gradients stay there from batch to batch
         self.measure: Callable[[tuple[int, int, int]], tuple[int, int, int]] | None = None  # of the passes, as the optimizer begins a step
         self.passes = (0, 0, 0)  # the peak before the optimizer steps, as a gauge gives it
 
@@ -95,11 +97,15 @@ def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
 
     def step(own: Any, self: Any, *words: Any, **named: Any) -> Any:
         loop.steps += 1
+        loop.optimizers[self.optimizer] = None
         if loop.still:
             return None
         if loop.measure is not None:
             loop.passes = loop.measure(loop.passes)
         return own(self, *words, **named)
+
+    def zero_grad(own: Any, self: Any, *words: Any, **named: Any) -> Any:
+        return None if loop.still else own(self, set_to_none=False) if loop.held else own(self, *words, **named)
 
     def quiet(own: Any, self: Any, *words: Any, **named: Any) -> Any:
         return None if loop.still else own(self, *words, **named)
@@ -128,6 +134,6 @@ def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
     around(Accelerator, "clip_grad_norm_", clip)
     around(Accelerator, "clip_grad_value_", clip)
     around(AcceleratedOptimizer, "step", step)
-    around(AcceleratedOptimizer, "zero_grad", quiet)
+    around(AcceleratedOptimizer, "zero_grad", zero_grad)
     around(AcceleratedScheduler, "step", quiet)
     around(DataLoaderShard, "__iter__", iterate)

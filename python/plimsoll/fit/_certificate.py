@@ -151,9 +151,10 @@ def _nudge(weights: Iterable[Any]) -> None:
     """The last bit of each weight, up or down."""
     import torch
     for number, p in enumerate(weights):
-        values = local(p.data)
-        generator = torch.Generator(values.device).manual_seed(number)
-        values.mul_(1 + torch.finfo(values.dtype).eps * (2.0 * torch.randint(2, values.shape, generator=generator, device=values.device) - 1.0))
+        generator = torch.Generator(p.device).manual_seed(number)
+        for values in local(p.data).view(-1).split(1 << 20):  # of a large tensor a copy may not fit
+            up = torch.randint(2, values.shape, generator=generator, device=values.device, dtype=torch.int8)
+            values.mul_(torch.where(up > 0, 1 + torch.finfo(values.dtype).eps, 1 - torch.finfo(values.dtype).eps))
 
 
 def _distance(model: Any, reference: Mapping[Any, Any] | None) -> tuple[dict[Any, Any], float]:

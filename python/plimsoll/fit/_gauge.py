@@ -5,6 +5,8 @@ import gc
 import time
 from typing import Any
 
+from ._ranks import local
+
 
 class Gauge:
     """Of the current CUDA device."""
@@ -49,6 +51,10 @@ class Gauge:
         import torch
         stats = torch.cuda.memory_stats()
         return stats["allocated_bytes.all.peak"], stats["reserved_bytes.all.peak"], stats.get("num_alloc_retries", 0) - self._retries
+
+    def gradients(self, model: Any) -> int:
+        """Bytes of those that are there."""
+        return sum(grad.numel() * grad.element_size() for grad in (local(p.grad) for p in model.parameters() if p.grad is not None))
 
     def device(self) -> dict[str, Any]:
         """What a result holds for."""

@@ -12,14 +12,18 @@ SLACK = 1.02
 
 @dataclass(frozen=True)
 class Trial:
-    """Whole steps to take, the optimizer's too: of the longest `samples` samples, in parts.  checkpointed: how many layers of each list; (): none."""
+    """Whole steps to take, the optimizer's too: of the longest `samples` samples, in parts.
+
+    checkpointed: how many layers of each list; (): none.  held: gradients stay from step to step, as in a part that is not the first.
+    """
 
     samples: int
     parts: int = 1
     checkpointed: tuple[int, ...] = ()
+    held: bool = False
 
     def json(self) -> dict[str, Any]:
-        return {"samples": self.samples, "parts": self.parts, "checkpointing": bool(self.checkpointed), "checkpointed_layers": list(self.checkpointed)}
+        return {"samples": self.samples, "parts": self.parts, "checkpointing": bool(self.checkpointed), "checkpointed_layers": list(self.checkpointed), **({"held": True} if self.held else {})}
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Run:
     """What a trial took.  fits False: it ran out of memory.
 
     allocated_bytes: the larger of passes_bytes, the peak of the forward and backward passes, and step_bytes, that of the optimizer's step.
+    held_bytes: of gradients that were there as the passes began.
     """
 
     trial: Trial
@@ -37,18 +42,24 @@ class Run:
     step_s: float = 0.0
     passes_bytes: int = 0
     step_bytes: int = 0
+    held_bytes: int = 0
+
+    @property
+    def fits_well(self) -> bool:
+        """And the allocator did not have to give memory back to go on, which costs time in each step, and another order of requests may not survive."""
+        return self.fits and not self.retries
 
     def json(self) -> dict[str, Any]:
         return {**self.trial.json(), **{k: v for k, v in asdict(self).items() if k != "trial" and (self.fits or k == "fits")}}
 
     @staticmethod
-    def at(trial: Trial, step_s: float, passes: tuple[int, int, int], step: tuple[int, int, int] = (0, 0, 0)) -> Run:
+    def at(trial: Trial, step_s: float, passes: tuple[int, int, int], step: tuple[int, int, int] = (0, 0, 0), held_bytes: int = 0) -> Run:
         """Of peaks as a gauge gives them: (allocated, reserved, retries)."""
-        return Run(trial, True, max(passes[0], step[0]), max(passes[1], step[1]), max(passes[2], step[2]), step_s, passes[0], step[0])
+        return Run(trial, True, max(passes[0], step[0]), max(passes[1], step[1]), max(passes[2], step[2]), step_s, passes[0], step[0], held_bytes)
 
     @staticmethod
     def of(kept: dict[str, Any]) -> Run:
-        trial = Trial(kept["samples"], kept["parts"], tuple(kept["checkpointed_layers"]))
+        trial = Trial(kept["samples"], kept["parts"], tuple(kept["checkpointed_layers"]), kept.get("held", False))
         return Run(trial, **{k: v for k, v in kept.items() if k not in trial.json()})
 
 
@@ -63,15 +74,16 @@ def worst(runs: Sequence[Run]) -> Run:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a step of a whole batch should take."""
+    """What a step of a whole batch should take.  passes_bytes: of the passes, with gradients of an earlier part."""
 
     trial: Trial
     fits: bool
     allocated_bytes: int
     step_s: float
+    passes_bytes: int
 
     def json(self) -> dict[str, Any]:
-        return {**self.trial.json(), **{k: v for k, v in asdict(self).items() if k != "trial"}}
+        return {**self.trial.json(), **{k: v for k, v in asdict(self).items() if k not in ("trial", "passes_bytes")}}
 
 
 @dataclass
@@ -131,19 +143,24 @@ class _Slices:
         saved = sum(b * n for b, n in zip(self.layer("passes_bytes", each), trial.checkpointed))
         return max(saved, self.every.line("passes_bytes", each) - self.base.line("passes_bytes", each)), max(0.0, all_of_them) * share
 
-    def estimate(self, trial: Trial) -> tuple[float, float] | None:
-        """(bytes at the peak, seconds) of a step; None: that was not measured."""
+    def estimate(self, trial: Trial, limit_bytes: int) -> Estimate | None:
+        """None: what it changes was not measured.
+
+        With gradients held, memory grows by the same bytes for each sample.  Without them a step of few samples needs most at the end
+        of its backward pass, one of many at the beginning: less by the gradients than with them.
+        """
         if trial.checkpointed and self.every is None or trial.parts > 1 and self.halved is None:
             return None
         each = -(-trial.samples // trial.parts)
-        needed, seconds = self.base.line("passes_bytes", each), self.base.line("step_s", trial.samples)
+        passes, seconds = self.base.line("passes_bytes", each), self.base.line("step_s", trial.samples)
         if trial.checkpointed:
             more = self.checkpointed(trial, each)
-            needed, seconds = needed + more[0], seconds + more[1]
+            passes, seconds = passes + more[0], seconds + more[1]
         if trial.parts > 1 and self.halved is not None:
-            needed += max(0, self.halved.passes_bytes - self.base.half.passes_bytes)  # gradients stay through the next part
             seconds += (trial.parts - 1) * max(0.0, self.halved.step_s - self.base.whole.step_s)
-        return max(needed, self.base.whole.step_bytes), seconds
+        needed = passes if trial.parts > 1 or trial.held else max(passes - self.base.whole.held_bytes, self.base.line("passes_bytes", 0))
+        needed = max(needed, self.base.whole.step_bytes)
+        return Estimate(trial, needed <= limit_bytes, int(needed), seconds, int(passes))
 
     def counts(self) -> Iterator[tuple[int, ...]]:
         """How many layers of each list: none, then more and more, of the list first that costs least per byte."""
@@ -163,10 +180,10 @@ def _cost(change: Run | None, base: Run) -> float | None:
 
 
 def _pair(few: int, counts: tuple[int, ...]) -> Generator[Trial, Run, _Pair | None]:
-    whole = yield Trial(few, 1, counts)
+    whole = yield Trial(few, 1, counts, held=True)
     if not whole.fits:
         return None
-    half = yield Trial(few // 2, 1, counts)
+    half = yield Trial(few // 2, 1, counts, held=True)
     return _Pair(half, whole) if half.fits else None
 
 
@@ -195,7 +212,7 @@ def _slices(found: Found, samples: int, may_cut: bool, sizes: tuple[int, ...]) -
         few //= 2
     else:
         return None
-    slices = _Slices(sizes, base, (yield Trial(few, 2)) if may_cut else None)
+    slices = _Slices(sizes, base, (yield Trial(few, 2, held=True)) if may_cut else None)
     if sizes:
         yield from _checkpointed(slices, few)
     for name, change in (("parts", slices.halved), ("checkpointing", slices.every.whole if slices.every is not None else None)):
@@ -205,11 +222,11 @@ def _slices(found: Found, samples: int, may_cut: bool, sizes: tuple[int, ...]) -
     return slices
 
 
-def _settings(samples: int, may_cut: bool, counts: Iterable[tuple[int, ...]]) -> Iterator[Trial]:
+def _settings(samples: int, may_cut: bool, counts: Iterable[tuple[int, ...]], held: bool) -> Iterator[Trial]:
     for checkpointed in counts:
         parts = 1
         while parts <= samples:
-            yield Trial(samples, parts, checkpointed)
+            yield Trial(samples, parts, checkpointed, held)
             parts *= 2
             if not may_cut:
                 break
@@ -218,41 +235,41 @@ def _settings(samples: int, may_cut: bool, counts: Iterable[tuple[int, ...]]) ->
 def _order(estimates: dict[Trial, Estimate], limit_bytes: int, runs: list[Run]) -> list[Trial]:
     """What is worth a try, the cheapest first: what should fit, by estimated seconds; the last try is of what needs least."""
     # an estimate below the limit that failed was too low by the rest of the memory at least
-    failed = [estimates[r.trial].allocated_bytes for r in runs if not r.fits and r.trial in estimates]
-    most = min([SLACK * limit_bytes, *(limit_bytes if needed > limit_bytes else 0.95 * needed for needed in failed)])
-    fitting = sorted((e for e in estimates.values() if e.allocated_bytes <= most), 
+    failed = [estimates[r.trial].allocated_bytes for r in runs if not r.fits_well and r.trial in estimates]
+    most = min([SLACK * limit_bytes, *(limit_bytes if needed > limit_bytes else 0.9 * needed for needed in failed)])
+    fitting = sorted((e for e in estimates.values() if e.allocated_bytes <= most),
                      key=lambda e: (e.step_s * (SLACK if e.allocated_bytes > limit_bytes else 1.0), e.trial.parts, sum(e.trial.checkpointed)))
-    least = min(estimates.values(), key=lambda e: (e.allocated_bytes, e.step_s))
+    least = min(estimates.values(), key=lambda e: (e.allocated_bytes, e.passes_bytes, e.step_s))
     return [least.trial] if len(runs) == PROBES - 1 or not fitting else [e.trial for e in fitting]
 
 
 def _shown(estimates: dict[Trial, Estimate], samples: int) -> Iterator[Estimate]:
     """The batch as it is, and for each change alone the least that should fit."""
     alone = sorted(estimates.values(), key=lambda e: (e.trial.parts, sum(e.trial.checkpointed)))
-    yield from (e for e in alone if e.trial == Trial(samples))
+    yield from alone[:1]
     yield from [e for e in alone if e.fits and e.trial.parts > 1 and not e.trial.checkpointed][:1]
     yield from [e for e in alone if e.fits and e.trial.parts == 1 and e.trial.checkpointed][:1]
 
 
-def search(samples: int, limit_bytes: int, may_cut: bool, sizes: Sequence[int] = ()) -> Generator[Trial, Run, Found]:
-    """Yields trials, is sent what they took.  sizes: of the lists of layers that may be checkpointed.
+def search(samples: int, limit_bytes: int, may_cut: bool, sizes: Sequence[int] = (), held: bool = False) -> Generator[Trial, Run, Found]:
+    """Yields trials, is sent what they took.  sizes: of the lists of layers that may be checkpointed.  held: the job accumulates gradients.
 
     Deterministic: a search that is begun anew asks for the same, given the same answers.
     """
     found, all_layers = Found(), tuple(sizes)
     slices = yield from _slices(found, samples, may_cut, all_layers)
     estimates: dict[Trial, Estimate] = {}
-    for trial in _settings(samples, may_cut, slices.counts()) if slices is not None else ():
-        made = slices.estimate(trial) if slices is not None else None
+    for trial in _settings(samples, may_cut, slices.counts(), held) if slices is not None else ():
+        made = slices.estimate(trial, limit_bytes) if slices is not None else None
         if made is not None:
-            estimates[trial] = Estimate(trial, made[0] <= limit_bytes, int(made[0]), made[1])
+            estimates[trial] = made
     found.estimates = list(_shown(estimates, samples))
     tried: list[Trial] = []
     while len(tried) < PROBES:
         if estimates:
             left = [t for t in _order(estimates, limit_bytes, found.runs) if t not in tried]
         else:  # not even two samples fit without a change
-            left = list(_settings(samples, may_cut, [all_layers]))[-1:] if not tried else []
+            left = list(_settings(samples, may_cut, [all_layers], held))[-1:] if not tried else []
         if not left:
             break
         run = yield left[0]
@@ -260,6 +277,7 @@ def search(samples: int, limit_bytes: int, may_cut: bool, sizes: Sequence[int] =
         found.runs.append(run)
         if run.fits:
             found.chosen = run
+        if run.fits_well:
             break
     return found
 

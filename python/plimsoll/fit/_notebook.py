@@ -58,14 +58,17 @@ def _measured(model: Any, step: Callable[[Any, Any], Any], batch: Any, trial: Tr
     try:
         with switched(model, trial.checkpointed):
             for _ in range(STEPS):
-                began = gauge.seconds()
+                gauge.reset()
+                held, began = gauge.gradients(model), gauge.seconds()
                 _pass(model, step, take(batch, 0, trial.samples), trial.parts, way)
                 times.append(gauge.seconds() - began)
+                if not trial.held:
+                    model.zero_grad(set_to_none=True)
     except torch.OutOfMemoryError:
         return Run(trial, False)
     finally:
         model.zero_grad(set_to_none=True)
-    return Run.at(trial, min(times), gauge.peak())
+    return Run.at(trial, min(times), gauge.peak(), held_bytes=held)
 
 
 def _search(model: Any, step: Callable[[Any, Any], Any], batch: Any, proof: Certificate, sizes: Sequence[int], parts: int | None) -> Found:

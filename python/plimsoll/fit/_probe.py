@@ -20,7 +20,7 @@ from ._checkpointing import compare, is_able, is_the_same, measure, sizes, switc
 from ._counts import counted, growth, is_left, numbers
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, agreed, certify, variants
 from ._file import made_with
-from ._ladder import Found, Run, Trial, only, search, worst
+from ._ladder import FEW, Found, Run, Trial, only, search, worst
 from ._later import later, worst as worst_row
 from ._parts import WAYS, blocks_of, permute, samples_of, take
 from ._trainer import Step, cut_step
@@ -196,25 +196,33 @@ def shown(proof: Certificate) -> dict[str, Any]:
             "differences": {way: far if math.isfinite(far) else None for way, far in proof.differences.items()}}
 
 
+def _forget(optimizer: Any, trial: Trial) -> None:
+    """Of a trial of the whole batch: the optimizer begins as in the run, so that its states lie between the same activations."""
+    if not trial.held or trial.samples > FEW:
+        optimizer.state.clear()
+
+
 def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, trial: Trial, way: str, blocks: int) -> Run:
     """Whole steps, the optimizer's too, of samples in parts: the peak of allocated and reserved bytes, seconds per step."""
     import torch
     model.zero_grad(set_to_none=True)
     gauge = _gauge.gauge
-    gauge.begin()
     times = []
     optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)  # accelerate's own skips steps while it accumulates
+    _forget(optimizer, trial)
+    gauge.begin()
     _own_steps.append(True)
     try:
         with switched(trainer.accelerator.unwrap_model(model), trial.checkpointed):
             for _ in range(STEPS):
                 gauge.reset()
+                held = gauge.gradients(model)
                 began = gauge.seconds()
                 cut_step(step, trainer, model, inputs, items, trial.parts, way, blocks)
                 passes = gauge.peak()
                 gauge.reset()
                 optimizer.step()
-                model.zero_grad(set_to_none=True)
+                model.zero_grad(set_to_none=not trial.held)
                 times.append(gauge.seconds() - began)
     except torch.OutOfMemoryError:
         if _ranks.is_sharded(model):
@@ -222,7 +230,7 @@ def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, tri
         return Run(trial, False)
     finally:
         _own_steps.clear()
-    return Run.at(trial, min(times[1:]), passes, gauge.peak())
+    return Run.at(trial, min(times[1:]), passes, gauge.peak(), held)
 
 
 def refuse_other_loops(module: Any, path: str) -> None:
@@ -239,8 +247,9 @@ def _searched(answer: dict[str, Any], asked: dict[str, Any]) -> Generator[Trial,
     samples = answer["samples"]
     layers = list(answer["checkpointing_layers"].values())
     if asked.get("parts") or asked.get("checkpointed"):
-        return only(Trial(samples, asked.get("parts") or 1, wanted(asked.get("checkpointed"), layers)))
-    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), is_cuttable(answer), layers if is_the_same(answer["checkpointing_off"]) else ())
+        return only(Trial(samples, asked.get("parts") or 1, wanted(asked.get("checkpointed"), layers), answer["accumulation"] > 1))
+    return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), is_cuttable(answer), layers if is_the_same(answer["checkpointing_off"]) else (),
+                  answer["accumulation"] > 1)
 
 
 def is_cuttable(answer: dict[str, Any]) -> bool:
@@ -439,17 +448,21 @@ def _checkpointed(loop: Loop, model: Any, batch: Any) -> Generator[Any, None, fl
 def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Generator[Any, None, Run]:
     """Gives the loop samples in parts, for whole steps; out of memory ends the process, in the script's own frames."""
     gauge = _gauge.gauge
+    for optimizer in loop.optimizers:
+        optimizer.zero_grad()
+        _forget(optimizer, trial)
     gauge.begin()
-    times = []
+    times, loop.held = [], trial.held
     with switched(model, trial.checkpointed):
         for _ in range(STEPS):
             gauge.reset()
-            loop.passes = (0, 0, 0)
+            held, loop.passes = gauge.gradients(model), (0, 0, 0)
             began = gauge.seconds()
             yield from loop.parts(take(batch, 0, trial.samples), trial.parts, way)
             times.append(gauge.seconds() - began)
     step = gauge.peak()
-    return worst(_ranks.everyone(Run.at(trial, min(times[1:]), loop.passes, step) if any(loop.passes) else Run.at(trial, min(times[1:]), step)))
+    peaks = (loop.passes, step) if any(loop.passes) else (step, (0, 0, 0))
+    return worst(_ranks.everyone(Run.at(trial, min(times[1:]), *peaks, held)))
 
 
 def _refusal(loop: Loop, accelerator: Any, samples: int | None) -> str | None:

@@ -61,8 +61,8 @@ NER = "--model_name_or_path bert-base-cased --train_file ner.json --validation_f
 TEXT = "--train_file text.txt --validation_file few_text.txt "
 SUM = "--model_name_or_path bart --train_file sums.csv --validation_file few_sums.csv --text_column text --summary_column summary --max_source_length 256 --max_target_length 64 "
 TRANS = "--model_name_or_path t5 --train_file trans.json --validation_file few_trans.json --source_lang en --target_lang ro --max_source_length 128 --max_target_length 128 "
-IMG = "--train_dir images --validation_dir few_images --label_column_name label "
-TRL = f"--model_name_or_path llama --max_steps {STEPS} --output_dir @out --report_to none --logging_steps 1 --per_device_train_batch_size 8 @trlcpu --dataset_name "
+IMG = "--label_column_name label "  # of the folder cifar10, their default
+TRL = f"--model_name_or_path llama --max_steps {STEPS} --output_dir @out --report_to none --logging_steps 1 --per_device_train_batch_size 16 --gradient_checkpointing False --max_length 1024 @trlcpu --dataset_name "
 PARTS, LOOPS = "not the gradient", "outside of the loops"
 #: name: (script, its words, EXPECTED)
 ROWS = {
@@ -83,16 +83,16 @@ ROWS = {
     "run_translation_no_trainer": (HF + "translation/run_translation_no_trainer.py", TRANS + "--num_beams 1 " + LOOP + "32", "runs"),
     "run_image_classification": (HF + "image-classification/run_image_classification.py", IMG + "--model_name_or_path vit --remove_unused_columns False " + TRAINER + "32", "runs"),
     "run_image_classification_no_trainer": (HF + "image-classification/run_image_classification_no_trainer.py", IMG + "--model_name_or_path vit " + LOOP + "32", "runs"),
-    "run_mae": (HF + "image-pretraining/run_mae.py", "--train_dir images --validation_dir few_images --image_column_name image --label_names pixel_values --remove_unused_columns False --mask_ratio 0.75 " + TRAINER + "64", "runs"),
-    "run_mim": (HF + "image-pretraining/run_mim.py", "--model_type vit --train_dir images --validation_dir few_images --remove_unused_columns False --label_names bool_masked_pos " + TRAINER + "32", "runs"),
-    "run_mim_no_trainer": (HF + "image-pretraining/run_mim_no_trainer.py", "--model_type vit --train_dir images --validation_dir few_images " + LOOP + "32", "runs"),
-    "run_clip": (HF + "contrastive-image-text/run_clip.py", "--model_name_or_path clip --train_file captions.json --validation_file captions.json --image_column image_path --caption_column caption --remove_unused_columns False " + TRAINER + "32", "runs"),
+    "run_mae": (HF + "image-pretraining/run_mae.py", "--image_column_name image --label_names pixel_values --remove_unused_columns False --mask_ratio 0.75 " + TRAINER + "64", "runs"),
+    "run_mim": (HF + "image-pretraining/run_mim.py", "--model_type vit --remove_unused_columns False --label_names bool_masked_pos " + TRAINER + "32", "runs"),
+    "run_mim_no_trainer": (HF + "image-pretraining/run_mim_no_trainer.py", "--model_type vit " + LOOP + "32", "runs"),
+    "run_clip": (HF + "contrastive-image-text/run_clip.py", "--model_name_or_path clip --train_file captions.json --validation_file captions.json --image_column image_path --caption_column caption --max_seq_length 64 --remove_unused_columns False " + TRAINER + "32", "runs"),
     "trl_sft": ("trl/trl/scripts/sft.py", TRL + "local/text", "runs"),
-    "trl_sft_packing": ("trl/trl/scripts/sft.py", TRL + "local/text --packing --max_length 256 --attn_implementation eager", "first dimension"),
+    "trl_sft_packing": ("trl/trl/scripts/sft.py", TRL + "local/text --packing --attn_implementation eager", "first dimension"),
     "trl_sft_lora": ("trl/trl/scripts/sft.py", TRL + "local/text --use_peft", "runs"),
     "trl_dpo": ("trl/trl/scripts/dpo.py", TRL + "local/pairs", "runs"),
     "trl_reward": ("trl/trl/scripts/reward.py", TRL + "local/pairs", "runs"),
-    "trl_kto": ("trl/trl/scripts/kto.py", TRL + "local/kto --gradient_checkpointing False", PARTS),
+    "trl_kto": ("trl/trl/scripts/kto.py", TRL + "local/kto", PARTS),
     "nlp_example": ("a/examples/nlp_example.py", "@cpu", "runs"),
     "complete_nlp_example": ("a/examples/complete_nlp_example.py", "--output_dir @out @cpu", "runs"),
     "gradient_accumulation": ("a/examples/by_feature/gradient_accumulation.py", "--gradient_accumulation_steps 2 @cpu", "runs"),
@@ -169,19 +169,19 @@ def make_data():
             json.dump({"version": "1", "data": questions}, f)
         with open(prefix + "text.txt", "w") as f:
             f.writelines(sentence(rng, 200) + "\n" for _ in range(count))
-    pair = lambda: {"sentence1": sentence(rng, rng.randint(20, 60)), "sentence2": sentence(rng, rng.randint(20, 60))}  # noqa: E731
+    pair = lambda: {"sentence1": sentence(rng, rng.randint(60, 180)), "sentence2": sentence(rng, rng.randint(60, 180))}  # noqa: E731
     splits = ("train", "validation", "test")
     data_set("nyu-mll/glue", {"mrpc": {s: [{**pair(), "label": i % 2, "idx": i} for i in range(128 if s == "train" else 32)] for s in splits}}, LABELS)
     data_set("sentence-transformers/stsb", {"default": {s: [{**pair(), "score": rng.random()} for _ in range(256 if s == "train" else 32)] for s in splits}})
-    text = lambda: sentence(rng, rng.randint(10, 60))  # noqa: E731
+    text = lambda: sentence(rng, rng.randint(40, 200))  # noqa: E731
     data_set("sentence-transformers/all-nli", {
         "pair-class": {s: [{"premise": text(), "hypothesis": text(), "label": i % 3} for i in range(10000 if s == "train" else 1000)] for s in ("train", "dev", "test")},
         "triplet": {s: [{"anchor": text(), "positive": text(), "negative": text()} for i in range(10000 if s == "train" else 1000)] for s in ("train", "dev", "test")}})
     data_set("Salesforce/wikitext", {"wikitext-2-v1": {s: [{"text": sentence(rng, 200)} for _ in range(600)] for s in splits}})
-    data_set("local/text", {"default": {s: [{"text": sentence(rng, rng.randint(50, 400))} for _ in range(200)] for s in ("train", "test")}})
-    data_set("local/pairs", {"default": {s: [{"prompt": sentence(rng, 20), "chosen": " " + sentence(rng, rng.randint(20, 200)), "rejected": " " + sentence(rng, rng.randint(20, 200))}
+    data_set("local/text", {"default": {s: [{"text": sentence(rng, rng.randint(400, 900))} for _ in range(200)] for s in ("train", "test")}})
+    data_set("local/pairs", {"default": {s: [{"prompt": sentence(rng, 20), "chosen": " " + sentence(rng, rng.randint(200, 500)), "rejected": " " + sentence(rng, rng.randint(200, 500))}
                                              for _ in range(200)] for s in ("train", "test")}})
-    data_set("local/kto", {"default": {s: [{"prompt": sentence(rng, 20), "completion": " " + sentence(rng, rng.randint(20, 200)), "label": bool(i % 2)} for i in range(200)] for s in ("train", "test")}})
+    data_set("local/kto", {"default": {s: [{"prompt": sentence(rng, 20), "completion": " " + sentence(rng, rng.randint(200, 500)), "label": bool(i % 2)} for i in range(200)] for s in ("train", "test")}})
     for name in ("accuracy", "glue", "seqeval", "squad", "rouge", "sacrebleu", "f1"):
         os.makedirs(name, exist_ok=True)
         with open(f"{name}/{name}.py", "w") as f:
@@ -201,7 +201,7 @@ def make_images():
     from PIL import Image
     rng = np.random.default_rng(0)
     captions = []
-    for folder, count in (("images", 160), ("few_images", 8)):
+    for folder, count in (("cifar10/train", 160), ("cifar10/test", 8)):
         for i in range(count):
             place = f"{folder}/{'ab'[i % 2]}"
             os.makedirs(place, exist_ok=True)
