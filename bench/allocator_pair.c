@@ -36,9 +36,15 @@ static void unmap(void *self, uint64_t addr, uint64_t bytes, uint64_t handle)
 	(void)self, (void)addr, (void)bytes, (void)handle;
 }
 
-static int wait(void *self, uint64_t stream)
+static uint64_t mark(void *self, uint64_t stream)
 {
 	(void)self, (void)stream;
+	return 1;
+}
+
+static int wait(void *self, uint64_t mark)
+{
+	(void)self, (void)mark;
 	return 1;
 }
 
@@ -68,8 +74,8 @@ static double one(const struct kind *k, int compares)
 {
 	static uint64_t live[LIVE_MAX];
 	uint64_t next = (uint64_t)1 << 40, began = 0;
-	struct vmm_setup setup = { .driver = { &next, reserve, unreserve, map, unmap, wait,
-					       now_ns },
+	struct vmm_setup setup = { .driver = { &next, reserve, unreserve, map, unmap, mark, wait,
+					       wait, now_ns },
 				   .limit_bytes = UINT64_MAX,
 				   .learns = 1 };
 	uint32_t x = 5, lane;

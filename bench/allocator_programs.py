@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""allocator_programs.py run MODE PROGRAM | all OUT [PROGRAM...] | record OUT [PROGRAM...]: twenty kinds of programs, three allocators.
+"""allocator_programs.py run MODE PROGRAM | (all | record | predict) OUT [PROGRAM...]: twenty kinds of programs, three allocators.
 
 MODE is native, es (expandable segments) or plimsoll, started as tests/gpu/allocator.py starts it (plimsoll needs
 PLIMSOLL_ALLOC_LIBRARY and the package).  docs/evidence/allocator.md lists the programs; PROGRAMS below has their steps.
 `run` runs one program in this process and prints one JSON line; its numbers are the same to the bit whatever the mode
 (WARN_ONLY=1: operations without a deterministic form are allowed).
-`all` runs each program under each mode, one fresh process after the other, all programs once and then all again, and writes
-OUT/rows.jsonl and OUT/table.md on the way.  A process is ended after 60 s; with SECONDS_MAX nothing begins after them.
+`all` runs each program under each mode, one fresh process after the other, all programs ROUNDS times (2), and writes
+OUT/rows.jsonl and OUT/table.md on the way.
 `record` runs each program under native once and writes OUT/PROGRAM.pickle for `plimsoll whatif --plan`; `run` does so with
 RECORD=FILE.  A recording begins before the model is made, or with RECORD_AFTER=N after N steps (the warm-up's included).
+`predict` records each program, makes its plan with `plimsoll whatif --plan` (PLIMSOLL_PROGRAM, else on the PATH), runs it with
+the plan, and compares reserved memory with the prediction; some programs also with a recording that begins late.  It writes
+OUT/predictions.jsonl and OUT/predictions.md on the way, and keeps OUT/NAME.plan and OUT/NAME.plim, the packed recording.
+All three: a process is ended after 60 s (compiled 120); SECONDS_MAX=N: nothing begins after N seconds.  GPUS=N: programs share
+N GPUs, a process has one of them (fsdp2 and ddp two), and the modes of a program have the same one.
 PLIM_TINY=1: tiny sizes on the CPU, without memory figures, to check the code.
 """
 import contextlib
@@ -19,11 +24,15 @@ import json
 import os
 import random
 import signal
+import queue
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tests", "gpu"))
@@ -32,6 +41,7 @@ import allocator as gpu  # noqa: E402  tests/gpu/allocator.py
 TINY = bool(os.environ.get("PLIM_TINY"))
 DEVICE = "cpu" if TINY else "cuda"
 RUN_S = {"compiled": 120}  # after which a process is ended; others 60
+WHATIF_S = 90
 RANKS = 2
 ON_TWO = ("fsdp2", "ddp")
 MODES = gpu.MODES
@@ -663,6 +673,14 @@ PROGRAMS = {
     "scaled": (scaled, 4, 36, 6), "notebook": (notebook, 0, 48, 16), "replay": (replay, 2, 30, 10)}
 
 
+# the longest first, so that none of them begins last
+BY_TIME = sorted(PROGRAMS, key=("compiled", "serving", "speculative", "fsdp2", "ddp", "replay", "notebook", "checkpointing", "offload",
+                                "generate_train", "varying", "lora", "rnn", "diffusion", "accumulation", "moe", "scaled", "gan",
+                                "transformer", "convolutions", "gnn").index)
+# predicted again from a recording that begins after so many steps, between two evaluations
+LATE = {"checkpointing": 14, "accumulation": 7}
+
+
 # ---- one program ----
 
 def synchronize():
@@ -718,7 +736,9 @@ def measure(mode, name, seed=0):
             groups.append((now - began) * 1e3 / (i + 1 - done))
             began, done = now, i + 1
     row = {"program": name, "mode": mode, "steps": steps, "torch": torch.__version__, **memory(mode, name)}
-    if os.environ.get("RECORD") and not TINY:
+    if os.environ.get("RECORD") and TINY:
+        open(os.environ["RECORD"], "wb").close()
+    elif os.environ.get("RECORD"):
         torch.cuda.memory._dump_snapshot(os.environ["RECORD"])
     if warm:
         row["warm_ms_per_step"] = groups.pop(0)
@@ -819,31 +839,190 @@ def verdict(rows, names):
             "time at most 1.01 of the better one %d, losses equal %d." % (len(ours), *counts))
 
 
+class Jobs:
+    """Processes on GPUS GPUs: which is free, what ended with an error, and when nothing begins any more."""
+
+    def __init__(self, out):
+        os.makedirs(out, exist_ok=True)
+        self.out, self.end = out, time.time() + float(os.environ.get("SECONDS_MAX", "86400"))
+        self.count = int(os.environ.get("GPUS", "1"))
+        self.free, self.loose, self.lock, self.several = queue.Queue(), set(), threading.Lock(), threading.Lock()
+        for gpu in range(self.count):
+            self.free.put(gpu)
+        self.errors = open(self.path("errors.txt"), "w", encoding="utf-8")
+
+    def path(self, name):
+        return os.path.abspath(os.path.join(self.out, name))
+
+    @contextlib.contextmanager
+    def gpus(self, name):
+        """The environment that names free GPUs, which nobody else gets meanwhile."""
+        with self.several:  # two programs that each hold one GPU and need another would wait for ever
+            mine = [self.free.get() for _ in range(min(self.count, RANKS if name in ON_TWO else 1))]
+        try:
+            yield {"CUDA_VISIBLE_DEVICES": ",".join(map(str, mine))} if self.count > 1 else {}
+        finally:
+            for gpu in mine:
+                self.free.put(gpu)
+
+    def process(self, mode, name, env):
+        """The row of a fresh process; None: it is too late to begin."""
+        if time.time() > self.end:
+            print("NOT RUN:", name, mode, flush=True)
+            return None
+        base = {k: v for k, v in os.environ.items() if k not in ("RECORD", "RECORD_AFTER", "PLAN")}
+        env = {**base, **env, **({"WARN_ONLY": "1"} if name in self.loose else {})}
+        row = process(mode, name, env, self.errors)
+        if "deterministic" in row.get("error", "") and "WARN_ONLY" not in env:
+            self.loose.add(name)
+            row = process(mode, name, {**env, "WARN_ONLY": "1"}, self.errors)
+        said = row.get("error") or row.get("skipped") or "%.2f ms" % row["ms_per_step"]
+        print(name, mode, said, row["wall_s"], "s", flush=True)
+        return row
+
+    def each(self, call, jobs):
+        """One call after the other, or as many at a time as keep the GPUs busy; an exception of one is one line."""
+        def one(job):
+            try:
+                call(self, *job)
+            except Exception as e:  # the others go on, whatever it was
+                print("FAILED:", *job, repr(e)[:300], flush=True)
+        with ThreadPoolExecutor(1 if self.count == 1 else 2 * self.count) as pool:
+            list(pool.map(one, jobs))
+
+
+class Rows:
+    """Rows in a file of lines, and what they say in a file of Markdown, both written on the way."""
+
+    def __init__(self, jobs, lines, markdown, table_of):
+        self.rows, self.lines = [], open(jobs.path(lines), "w", encoding="utf-8")
+        self.markdown, self.table_of = jobs.path(markdown), table_of
+        self.lock = jobs.lock
+
+    def add(self, row):
+        with self.lock:
+            self.rows.append(row)
+            print(json.dumps(row), file=self.lines, flush=True)
+            with open(self.markdown, "w", encoding="utf-8") as f:
+                f.write(self.table_of(self.rows))
+
+
 def all_(out, names, modes, rounds, recorded=False):
-    os.makedirs(out, exist_ok=True)
-    end, rows, loose = time.time() + float(os.environ.get("SECONDS_MAX", "86400")), [], set()
-    rows_path, errors_path, table_path = (os.path.join(out, n) for n in ("rows.jsonl", "errors.txt", "table.md"))
-    with open(rows_path, "w", encoding="utf-8") as f, open(errors_path, "w", encoding="utf-8") as errors:
-        for name, mode in [(name, mode) for _ in range(rounds) for name in names for mode in modes]:
-            if time.time() > end:
-                print("NOT RUN:", name, mode)
-                continue
-            env = {k: v for k, v in os.environ.items() if k not in ("RECORD", "PLAN")}
-            if recorded:
-                env["RECORD"] = os.path.abspath(os.path.join(out, name + ".pickle"))
-            if name in loose:
-                env["WARN_ONLY"] = "1"
-            row = process(mode, name, env, errors)
-            if "deterministic" in row.get("error", "") and name not in loose:
-                loose.add(name)
-                row = process(mode, name, {**env, "WARN_ONLY": "1"}, errors)
-            rows.append(row)
-            print(json.dumps(row), file=f, flush=True)
-            with open(table_path, "w", encoding="utf-8") as t:
-                t.write(table(rows))
-            print(name, mode, row.get("error") or row.get("skipped") or "%.2f ms" % row["ms_per_step"], row["wall_s"], "s", flush=True)
+    jobs = Jobs(out)
+    kept = Rows(jobs, "rows.jsonl", "table.md", table)
+
+    def program(jobs, name):
+        with jobs.gpus(name) as env:
+            for mode in modes:
+                row = jobs.process(mode, name, {**env, **({"RECORD": jobs.path(name + ".pickle")} if recorded else {})})
+                if row:
+                    kept.add(row)
+    jobs.each(program, [(name,) for _ in range(rounds) for name in names])
     if not recorded:
-        print(table(rows))
+        print(table(kept.rows))
+
+
+# ---- predictions ----
+
+def foretell(jobs, label, recording):
+    """What `whatif --plan` says of Plimsoll's allocator with the plan that it writes, and of expandable segments."""
+    program, plan = os.environ.get("PLIMSOLL_PROGRAM", "plimsoll"), jobs.path(label + ".plan")
+    began = time.time()
+    try:
+        done = subprocess.run([program, "whatif", recording, "--plan", "-s", "expandable_segments:True", "-o", plan, "--json"],
+                              capture_output=True, text=True, timeout=WHATIF_S, check=False)
+        said = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return {"error": "whatif was ended after %d s" % WHATIF_S}
+    except ValueError:
+        return {"error": "whatif: " + (last_error(done.stderr) or "exit code %d" % done.returncode)}
+    out = {"whatif_s": round(time.time() - began, 1), "events": said["self_check"]["events"], "exact": said["self_check"]["exact"],
+           "notes": said["notes"], "withheld": said["withheld"]}
+    for run in said["runs"]:
+        key = "expandable" if not run["plan"] else "planned" if "plan=" in run["settings"] else "learned"
+        out[key + "_bytes"] = run["reserved_peak_bytes"]
+        out[key + "_live_bytes"] = run["allocated_peak_bytes"]
+    if os.path.exists(plan):
+        out["plan"] = plan
+    if "planned_bytes" not in out and "learned_bytes" not in out:
+        out["error"] = "whatif predicts nothing: %s" % (said["withheld"] or said["notes"])
+    return out
+
+
+def predict_one(jobs, kept, name, late):
+    """Record, foretell, run with the plan (without one where nothing repeats), compare; one row, whatever fails."""
+    label = name + "-from-%d" % late if late else name
+    recording = jobs.path(label + ".pickle")
+    row = {"program": name, "record_after": late}
+    with jobs.gpus(name) as env:
+        native = jobs.process("native", name, {**env, "RECORD": recording, **({"RECORD_AFTER": str(late)} if late else {})})
+    if native is None:
+        return
+    if "ms_per_step" not in native or not os.path.exists(recording):
+        kept.add({**row, "error": native.get("error") or native.get("skipped") or "no recording"})
+        return
+    row["native_bytes"] = first_rank(native)["reserved_max_bytes"]
+    row.update(foretell(jobs, label, recording))
+    pack(jobs, label, recording)
+    if "error" in row:
+        kept.add(row)
+        return
+    with jobs.gpus(name) as env:
+        ours = jobs.process("plimsoll", name, {**env, **({"PLAN": row["plan"]} if "plan" in row else {})})
+    if ours is None or "ms_per_step" not in ours:
+        kept.add({**row, "error": "with the plan: " + (ours.get("error", "skipped") if ours else "not run")})
+        return
+    mine = first_rank(ours)
+    kept.add({**row, "measured_bytes": mine["reserved_max_bytes"], "measured_live_bytes": mine["live_max_bytes"],
+              "moved_ns": mine.get("moved_ns"), "losses_equal": native["losses"] == ours["losses"]})
+
+
+def first_rank(row):
+    """The recording is of the first of two ranks."""
+    return row.get("ranks", [row])[0]
+
+
+def pack(jobs, label, recording):
+    """The recording made small, or gone: all of them would take gigabytes."""
+    program = os.environ.get("PLIMSOLL_PROGRAM", "plimsoll")
+    done = subprocess.run([program, "pack", recording, "-o", jobs.path(label + ".plim")], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print("pack:", label, last_error(done.stderr), flush=True)
+    os.remove(recording)
+
+
+def predicted_bytes(row):
+    return row.get("planned_bytes", row.get("learned_bytes"))
+
+
+def predictions(rows):
+    head = ["program", "recorded after", "events", "predicted MiB", "measured MiB", "difference", "live, predicted", "live, measured",
+            "expandable, predicted", "losses equal"]
+    lines, near, whole = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 2) + "---|"], 0, 0
+    for row in sorted(rows, key=lambda r: (list(PROGRAMS).index(r["program"]), r["record_after"])):
+        cells = [row["program"], str(row["record_after"] or "-")]
+        if "error" in row:
+            cells += [row["error"].replace("|", "/")] + [""] * (len(head) - 3)
+        else:
+            told, measured = predicted_bytes(row), row["measured_bytes"]
+            off = 100 * (told / measured - 1) if measured else 0
+            near, whole = near + (abs(off) <= 1), whole + 1
+            live = row.get("planned_live_bytes", row.get("learned_live_bytes"))
+            cells += ["%d" % row["events"], *("%.0f" % (b / 2**20) for b in (told, measured)), "%+.2f %%" % off,
+                      *("%.0f" % (b / 2**20) for b in (live, row["measured_live_bytes"], row.get("expandable_bytes", 0))),
+                      "yes" if row["losses_equal"] else "NO"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", "Of %d predictions that could be compared %d are within 1 %%." % (whole, near)]) + "\n"
+
+
+def predict(out, names):
+    jobs = Jobs(out)
+    if not shutil.which(os.environ.get("PLIMSOLL_PROGRAM", "plimsoll")):
+        sys.exit("there is no plimsoll: set PLIMSOLL_PROGRAM")
+    kept = Rows(jobs, "predictions.jsonl", "predictions.md", predictions)
+    jobs.each(lambda jobs, name, late: predict_one(jobs, kept, name, late),
+              [(name, late) for name in names for late in (0, LATE.get(name)) if late is not None])
+    print(predictions(kept.rows))
 
 
 def main(verb, *rest):
@@ -856,9 +1035,11 @@ def main(verb, *rest):
     elif verb == "rank":
         print(json.dumps(rank(*rest)))
     elif verb == "all":
-        all_(rest[0], rest[1:] or tuple(PROGRAMS), MODES, 2)
+        all_(rest[0], rest[1:] or BY_TIME, MODES, int(os.environ.get("ROUNDS", "2")))
     elif verb == "record":
-        all_(rest[0], rest[1:] or tuple(PROGRAMS), ("native",), 1, recorded=True)
+        all_(rest[0], rest[1:] or BY_TIME, ("native",), 1, recorded=True)
+    elif verb == "predict":
+        predict(rest[0], rest[1:] or BY_TIME)
     else:
         sys.exit(__doc__)
 

@@ -140,16 +140,37 @@ static void event_wait(struct device *d, void *event)
 	pthread_mutex_lock(&d->lock);
 }
 
-static int wait(void *self, uint64_t stream)
+static uint64_t mark(void *self, uint64_t stream)
+{
+	return (uint64_t)(uintptr_t)event_behind(self, (void *)(uintptr_t)stream);
+}
+
+static int reached(void *self, uint64_t mark)
 {
 	struct device *d = self;
-	void *event = event_behind(d, (void *)(uintptr_t)stream);
+	void *event = (void *)(uintptr_t)mark;
+	int mode = CUDA_CAPTURE_RELAXED, status;
 
-	if (!event)
+	if (d->captures)
 		return 0;
-	event_wait(d, event);
+	process.cuda.capture_mode(&mode);
+	status = process.cuda.event_query(event);
+	process.cuda.capture_mode(&mode);
+	if (status == CUDA_OK)
+		event_give(d, event);
+	return status == CUDA_OK;
+}
+
+static int wait(void *self, uint64_t mark)
+{
+	struct device *d = self;
+	void *event = (void *)(uintptr_t)mark;
+	int may = !d->captures;
+
+	if (may)
+		event_wait(d, event);
 	event_give(d, event);
-	return 1;
+	return may;
 }
 
 static uint64_t now_ns(void *self)
@@ -219,7 +240,8 @@ static void meet_others(struct device *d)
 
 static const char *open_device(struct device *d)
 {
-	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, wait, now_ns },
+	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, mark, reached,
+					       wait, now_ns },
 				   .limit_bytes = UINT64_MAX,
 				   .learns = process.learns,
 				   .plan = process.has_plan ? &process.plan : NULL };

@@ -106,6 +106,35 @@ static void refusals_say_why(void **state)
 	plimsoll_reset();
 }
 
+/* Each move once waited for all that was queued, also if the memory was freed before a wait that was over. */
+static void what_no_stream_uses_moves_without_a_wait(void **state)
+{
+	uint64_t a, b, c, d, e, waits;
+
+	(void)state;
+	plimsoll_alloc_limit(0, 500 * MIB);
+	a = take(200 * MIB, 1);
+	b = take(200 * MIB, 1);
+	give(a, 200 * MIB, 1);
+	give(b, 200 * MIB, 1);
+	waits = fake_counts.waits;
+	c = take(150 * MIB, 2);
+	assert_true(c && fake_counts.waits > waits);
+	waits = fake_counts.waits;
+	a = take(10 * MIB, 1); /* more work is queued, on memory that stays */
+	d = take(100 * MIB, 2);
+	assert_true(a && d);
+	assert_int_equal(fake_counts.waits, waits);
+	give(a, 10 * MIB, 1);
+	e = take(246 * MIB, 2); /* needs what was used since */
+	assert_true(e && fake_counts.waits > waits);
+	give(c, 150 * MIB, 2);
+	give(d, 100 * MIB, 2);
+	give(e, 246 * MIB, 2);
+	plimsoll_alloc_limit(0, UINT64_MAX);
+	plimsoll_reset();
+}
+
 /* What another stream still uses is not handed out again before it is done. */
 static void other_streams_are_waited_for(void **state)
 {
@@ -517,6 +546,7 @@ int main(void)
 		cmocka_unit_test(a_child_of_no_state),
 		cmocka_unit_test(counts_are_pytorchs),
 		cmocka_unit_test(refusals_say_why),
+		cmocka_unit_test(what_no_stream_uses_moves_without_a_wait),
 		cmocka_unit_test(other_streams_are_waited_for),
 		cmocka_unit_test(graphs_keep_their_memory),
 		cmocka_unit_test(snapshots_and_events),

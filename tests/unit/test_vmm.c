@@ -37,7 +37,7 @@ static void unreserve(void *self, uint64_t addr, uint64_t bytes)
 	(void)self, (void)addr, (void)bytes;
 }
 
-static void mark(struct card *c, uint64_t addr, uint64_t bytes, int from, int to)
+static void mark_slots(struct card *c, uint64_t addr, uint64_t bytes, int from, int to)
 {
 	assert_int_equal(addr % VMM_SLOT, 0);
 	assert_int_equal(bytes % VMM_SLOT, 0);
@@ -53,7 +53,7 @@ static int map(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle)
 
 	if (c->mapped_bytes + bytes > c->bytes)
 		return 0;
-	mark(c, addr, bytes, 0, 1);
+	mark_slots(c, addr, bytes, 0, 1);
 	c->mapped_bytes += bytes;
 	*handle = addr;
 	return 1;
@@ -64,17 +64,32 @@ static void unmap(void *self, uint64_t addr, uint64_t bytes, uint64_t handle)
 	struct card *c = self;
 
 	assert_int_equal(addr, handle);
-	mark(c, addr, bytes, 1, 0);
+	mark_slots(c, addr, bytes, 1, 0);
 	c->mapped_bytes -= bytes;
 }
 
-static int wait(void *self, uint64_t stream)
+/* A mark is the time when it is reached, and 1: streams are so far behind. */
+static uint64_t mark(void *self, uint64_t stream)
+{
+	const struct card *c = self;
+
+	(void)stream;
+	return c->refuses_to_wait ? 0 : c->ns + c->wait_ns + 1;
+}
+
+static int reached(void *self, uint64_t mark)
+{
+	const struct card *c = self;
+
+	return mark <= c->ns + 1;
+}
+
+static int wait(void *self, uint64_t mark)
 {
 	struct card *c = self;
 
-	(void)stream;
 	c->waits++;
-	c->ns += c->wait_ns;
+	c->ns = mark > c->ns + 1 ? mark - 1 : c->ns;
 	return !c->refuses_to_wait;
 }
 
@@ -94,8 +109,8 @@ struct fixture {
 static void begin(struct fixture *f, uint64_t card_bytes, uint64_t limit,
 		  const struct cycles_plan *plan)
 {
-	struct vmm_setup setup = { .driver = { &f->card, reserve, unreserve, map, unmap, wait,
-					       now_ns },
+	struct vmm_setup setup = { .driver = { &f->card, reserve, unreserve, map, unmap, mark,
+					       reached, wait, now_ns },
 				   .limit_bytes = limit,
 				   .device_bytes = card_bytes < 80 * MIB ? 80 * MIB : card_bytes,
 				   .learns = 1,
@@ -369,6 +384,7 @@ struct nest {
 	unsigned layers, micro, every;
 	uint64_t unit, live[96], grads[96];
 	struct caching theirs; /* expandable segments: all streams in one model */
+	uint64_t their_next;
 	uint32_t their_block[4096];
 	uint64_t addr_of[4096];
 };
@@ -478,12 +494,11 @@ static void churn(struct nest *n)
 			nest_free(n, at[k]);
 }
 
-static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t wait_ns)
+static void nest_begin(struct nest *n, struct fixture *f, uint32_t seed, uint64_t wait_ns)
 {
 	static const int64_t streams[2] = { 0, 1 };
-	uint64_t next = (uint64_t)1 << 40;
 	struct caching_setup setup = { .rules = allocator_rules_default(0),
-				       .driver = { .self = &next,
+				       .driver = { .self = &n->their_next,
 						   .reserve = their_reserve,
 						   .unreserve = their_unmap,
 						   .map = their_map,
@@ -494,7 +509,7 @@ static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t 
 				       .limit_bytes = UINT64_MAX,
 				       .device_bytes = (uint64_t)64 << 30 };
 
-	*n = (struct nest){ .f = f, .x = seed * 7919 };
+	*n = (struct nest){ .f = f, .x = seed * 7919, .their_next = (uint64_t)1 << 40 };
 	begin(f, (uint64_t)64 << 30, UINT64_MAX, NULL);
 	f->card.wait_ns = wait_ns;
 	setup.rules.expandable = 1;
@@ -504,6 +519,11 @@ static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t 
 	n->every = 2 + next_random(&n->x) % 5;
 	n->unit = (1 + next_random(&n->x) % 4) * MIB / 2 + next_random(&n->x) % 1000 * 512;
 	nest_take(n, 0, 300 * MIB);
+}
+
+static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t wait_ns)
+{
+	nest_begin(n, f, seed, wait_ns);
 	if (seed % 5 == 0)
 		churn(n);
 	for (unsigned i = 0; i < 40; i++) {
@@ -557,6 +577,95 @@ static void no_cliff_without_moves(void **state)
 		assert_true(f.v.counts.moved_ns <= 4000 * MS + f.card.ns / 100);
 		assert_true(f.v.counts.mapped_peak_bytes <=
 			    f.v.counts.expandable_peak_bytes / 5 * 6 + 32 * MIB);
+		nest_end(&n);
+	}
+}
+
+/* Programs that last seconds used up the time for moves, and then reserved up to a third more than expandable segments. */
+static void the_bound_stands_without_time_for_moves(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 40; seed++) {
+		struct fixture f;
+		struct nest n;
+
+		nest_run(&n, &f, seed, 50 * MS);
+		assert_true(f.v.counts.mapped_peak_bytes <=
+			    f.v.counts.expandable_peak_bytes + 32 * MIB);
+		check(&f);
+		nest_end(&n);
+	}
+}
+
+/* An update of Q-learning: frames out of chunks, then the activations of one network that are kept, and of one that are not. */
+static void learn(struct nest *n)
+{
+	static const uint64_t frame = 7056, frames = 8192;
+	uint64_t part[16], all, kept[2] = { 0 };
+
+	for (unsigned k = 0; k < 16; k++)
+		part[k] = nest_take(n, 0, frames / 16 * frame);
+	all = nest_take(n, 0, frames * frame);
+	for (unsigned k = 0; k < 16; k++)
+		nest_free(n, part[k]);
+	for (unsigned network = 0; network < 2; network++) {
+		uint64_t floats = nest_take(n, 0, frames * frame * 4);
+
+		kept[0] = nest_take(n, 0, frames * 64 * 200);
+		kept[1] = nest_take(n, 0, frames * 64 * 162);
+		nest_free(n, floats);
+		for (unsigned k = 0; !network && k < 2; k++)
+			nest_free(n, kept[k]);
+	}
+	nest_free(n, nest_take(n, 0, frames * 64 * 200));
+	nest_free(n, kept[0]);
+	nest_free(n, kept[1]);
+	nest_free(n, all);
+	n->f->card.ns += 10 * MS;
+}
+
+/* A memory of chunks of any length, the oldest of which goes when a new one comes, and updates between. */
+static void chunks(struct nest *n)
+{
+	static const uint64_t frames_of = 451584; /* 64 frames */
+	uint64_t at[256] = { 0 }, live[256] = { 0 }, sum = 0;
+	unsigned first = 0, next = 0;
+
+	for (unsigned i = 0; i < 400; i++) {
+		uint64_t frames[48], count = 16 + next_random(&n->x) % 32;
+
+		for (unsigned k = 0; k < count; k++) {
+			frames[k] = nest_take(n, 0, frames_of);
+			if (i > 190)
+				nest_free(n, nest_take(n, 0, count * 1000000));
+		}
+		live[next % 256] = count * frames_of;
+		at[next++ % 256] = nest_take(n, 0, count * frames_of);
+		for (unsigned k = 0; k < count; k++)
+			nest_free(n, frames[k]);
+		for (sum += count * frames_of; sum > 2400 * MIB; first++) {
+			nest_free(n, at[first % 256]);
+			sum -= live[first % 256];
+		}
+		for (unsigned k = 0; i > 190 && k < 4; k++)
+			learn(n);
+	}
+	for (; first < next; first++)
+		nest_free(n, at[first % 256]);
+}
+
+static void a_memory_of_chunks_stays_within_the_bound(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 4; seed++) {
+		struct fixture f;
+		struct nest n;
+
+		nest_begin(&n, &f, seed, (seed % 2 ? 4 : 40) * MS);
+		chunks(&n);
+		assert_true(f.v.counts.mapped_peak_bytes <=
+			    f.v.counts.expandable_peak_bytes + 32 * MIB);
+		check(&f);
 		nest_end(&n);
 	}
 }
@@ -689,6 +798,8 @@ int main(void)
 		cmocka_unit_test(memory_moves_at_the_limit),
 		cmocka_unit_test(nothing_moves_without_a_wait),
 		cmocka_unit_test(expandable_segments_are_the_bound),
+		cmocka_unit_test(the_bound_stands_without_time_for_moves),
+		cmocka_unit_test(a_memory_of_chunks_stays_within_the_bound),
 		cmocka_unit_test(no_cliff_without_moves),
 		cmocka_unit_test(refusals_do_not_raise_the_bound),
 		cmocka_unit_test(a_full_card_is_a_limit),

@@ -42,7 +42,7 @@ enum plim_status vmm_file(struct vmm *a, uint32_t n)
 
 	if (b->state == VMM_FREE)
 		st = freeset_insert(a->mem, &r->free, &by_size, &a->err);
-	if (!st && vmm_is_planned(r) && vmm_is_vacant(b))
+	if (!st && vmm_has_places(r) && vmm_is_vacant(b))
 		st = freeset_insert(a->mem, &r->vacant, &by_addr, &a->err);
 	return st;
 }
@@ -55,7 +55,7 @@ void vmm_unfile(struct vmm *a, uint32_t n)
 
 	if (b->state == VMM_FREE)
 		freeset_remove(a->mem, &r->free, &by_size);
-	if (vmm_is_planned(r) && vmm_is_vacant(b))
+	if (vmm_has_places(r) && vmm_is_vacant(b))
 		freeset_remove(a->mem, &r->vacant, &by_addr);
 }
 
@@ -323,22 +323,49 @@ static int unmapped_place(struct vmm *a, uint32_t region, uint64_t bytes, struct
 	return p->node != VMM_NONE;
 }
 
-/* A place, mapped or not.  `offset`: what the plan says; `any`: memory is short, and plans do not count. */
-static int find_place(struct vmm *a, uint32_t lane, uint64_t bytes, uint32_t offset, int any,
-		      struct vmm_place *p)
+struct vmm_request {
+	uint32_t lane;
+	uint64_t bytes;
+	uint32_t offset; /* what the plan says */
+	uint32_t beside; /* what expandable segments would do */
+	int any;         /* memory is short, and plans do not count */
+};
+
+/* Where expandable segments would have it. */
+static int mirror_place(struct vmm *a, const struct vmm_request *rq, struct vmm_place *p)
 {
-	struct vmm_lane *l = &a->lanes.at[lane];
+	const struct vmm_lane *l = &a->lanes.at[rq->lane];
+	const struct caching_block *b;
+	uint64_t offset;
+
+	if (!a->mirrors || !a->compares || rq->beside == VMM_NONE)
+		return 0;
+	b = &l->beside.blocks.at[rq->beside];
+	offset = (b->addr - l->beside.reservations.at[b->reservation].addr) / VMM_UNIT;
+	return offset <= UINT32_MAX &&
+	       planned_place(a, l->region[VMM_MIRROR], (uint32_t)offset, rq->bytes, p);
+}
+
+/* A place, mapped or not. */
+static int find_place(struct vmm *a, const struct vmm_request *rq, struct vmm_place *p)
+{
+	struct vmm_lane *l = &a->lanes.at[rq->lane];
+	uint64_t bytes = rq->bytes;
 	enum vmm_kind kind = bytes <= VMM_SMALL ? VMM_SMALLS : VMM_LARGES;
 
-	if (offset != CYCLE_NONE) {
-		if (planned_place(a, l->region[VMM_PLANNED], offset, bytes, p))
+	if (kind == VMM_LARGES && !rq->any && mirror_place(a, rq, p))
+		return 1;
+	if (rq->offset != CYCLE_NONE && !a->mirrors) {
+		if (planned_place(a, l->region[VMM_PLANNED], rq->offset, bytes, p))
 			return 1;
-		note_conflict(a, l, offset, bytes);
+		note_conflict(a, l, rq->offset, bytes);
 	}
 	if (mapped_place(a, l->region[kind], bytes, p))
 		return 1;
 	/* not before: what stays there would be in the plan's way, and its handles can be had without */
-	if (kind == VMM_LARGES && any && mapped_place(a, l->region[VMM_PLANNED], bytes, p))
+	if (kind == VMM_LARGES && rq->any && mapped_place(a, l->region[VMM_PLANNED], bytes, p))
+		return 1;
+	if (kind == VMM_LARGES && mirror_place(a, rq, p))
 		return 1;
 	return unmapped_place(a, l->region[kind], bytes, p);
 }
@@ -394,6 +421,8 @@ static enum plim_status open_regions(struct vmm *a, uint32_t lane, int large)
 
 	if (!large)
 		return open_region(a, region[VMM_SMALLS]);
+	if (a->mirrors && open_region(a, region[VMM_MIRROR]))
+		return a->err.status;
 	if (a->lanes.at[lane].cycles.cycle_count && open_region(a, region[VMM_PLANNED]))
 		return a->err.status;
 	return open_region(a, region[VMM_LARGES]);
@@ -402,38 +431,40 @@ static enum plim_status open_regions(struct vmm *a, uint32_t lane, int large)
 enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64_t *addr)
 {
 	uint64_t rounded = (bytes + VMM_UNIT - 1) & ~(uint64_t)(VMM_UNIT - 1);
-	int large = rounded > VMM_SMALL, room = 1, any = 0;
-	uint32_t offset = CYCLE_NONE, node = VMM_NONE, beside;
+	int large = rounded > VMM_SMALL, room = 1;
+	struct vmm_request rq = { .lane = lane, .bytes = rounded, .offset = CYCLE_NONE };
+	uint32_t node = VMM_NONE;
 	struct vmm_place p = { .need_bytes = UINT64_MAX };
-	enum plim_status st;
+	enum plim_status st = PLIM_OK;
 
 	*addr = 0;
 	if (!bytes || rounded > (uint64_t)1 << 40) { /* more than any GPU has, or an overflow */
 		a->counts.ooms++;
 		return PLIM_OK;
 	}
-	beside = vmm_beside_malloc(a, &a->lanes.at[lane], bytes);
+	rq.beside = vmm_beside_malloc(a, &a->lanes.at[lane], bytes);
 	if (large)
-		offset = cycle_next(&a->lanes.at[lane].cycles, (uint32_t)(rounded / VMM_UNIT));
-	st = open_regions(a, lane, large);
+		rq.offset = cycle_next(&a->lanes.at[lane].cycles, (uint32_t)(rounded / VMM_UNIT));
 	while (!st && room) {
-		st = vmm_node_room(a, 8);
+		st = open_regions(a, lane, large); /* one more when it comes to mirrors */
+		if (!st)
+			st = vmm_node_room(a, 8);
 		if (!st)
 			st = addr_map_room(&a->blocks, &a->err);
-		room = !st && find_place(a, lane, rounded, offset, any, &p);
+		room = !st && find_place(a, &rq, &p);
 		if (!room || !p.need_bytes)
 			break;
-		room = vmm_make_room(a, &p, rounded, any);
-		if (!room && !any) {
-			room = any = 1;
-			offset = CYCLE_NONE;
+		room = vmm_make_room(a, &p, rounded, rq.any);
+		if (!room && !rq.any) {
+			room = rq.any = 1;
+			rq.offset = CYCLE_NONE;
 		}
 	}
 	if (!st && room)
 		st = take_vmm(a, &p, rounded, bytes, &node);
 	if (st || !room) {
 		a->counts.ooms += !st;
-		vmm_beside_free(a, &a->lanes.at[lane], beside);
+		vmm_beside_free(a, &a->lanes.at[lane], rq.beside);
 		vmm_beside_empty(a); /* as PyTorch does before it refuses */
 		if (large) /* it takes its place in the cycle all the same, and lives no longer */
 			cycle_freed(&a->lanes.at[lane].cycles, a->lanes.at[lane].cycles.position,
@@ -441,7 +472,7 @@ enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64
 		return st;
 	}
 	*addr = p.addr;
-	node_at(a, node)->beside = beside;
+	node_at(a, node)->beside = rq.beside;
 	node_at(a, node)->position = large ? a->lanes.at[lane].cycles.position : 0;
 	addr_map_put(&a->blocks, addr_map_find(&a->blocks, p.addr), p.addr, node + 1);
 	count_block(a, node_at(a, node));
@@ -469,6 +500,7 @@ int vmm_free(struct vmm *a, uint64_t addr)
 	a->counts.requested_bytes -= b->requested_bytes;
 	a->counts.blocks--;
 	vmm_beside_free(a, &a->lanes.at[a->regions.at[b->region].lane], b->beside);
+	vmm_note_free(a, b);
 	if (b->position)
 		cycle_freed(&a->lanes.at[a->regions.at[b->region].lane].cycles, b->position,
 			    (uint32_t)(b->bytes / VMM_UNIT));

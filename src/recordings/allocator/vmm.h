@@ -5,11 +5,14 @@
  * 1 MiB, one for larger ones, one for what a plan places), so that memory freed on a stream is used again by that stream alone,
  * in its order.  Physical memory (handles, whole slots of 2 MiB) is mapped where a request needs it.  Where more would be
  * mapped than the program ever had live, and a little, handles that lie wholly in free ranges are given back first, after
- * their streams are done: so memory moves between addresses and streams, and reserved stays near live.  It costs a wait, and the time
- * that waits may take is bounded; a cycle that is known (cycle.h) needs none.
+ * their streams are done: so memory moves between addresses and streams, and reserved stays near live.  It can cost a wait, and the
+ * time that waits may take is bounded; a cycle that is known (cycle.h) needs none, nor does memory that was freed long ago: marks in
+ * the streams tell which frees the GPU has passed.
  *
  * A model of PyTorch's expandable segments serves the same requests.  Once reserved memory exceeds what they would reserve
  * and 32 MiB, more time may go into moves, places of plans are not insisted on, and memory that plans have free serves everybody.
+ * When the time for moves is used up there, larger requests go where expandable segments have them (VMM_MIRROR): from then on
+ * nothing moves but what the other ranges have free, each piece once, and reserved memory follows theirs.
  *
  * No lock is taken here.  The driver's `wait` may release the caller's lock and take it again.
  */
@@ -34,8 +37,12 @@ struct vmm_driver {
 	/* physical memory for whole slots; false: there is none */
 	int (*map)(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle);
 	void (*unmap)(void *self, uint64_t addr, uint64_t bytes, uint64_t handle);
-	/* until what was queued on the stream is done; false: that cannot be waited for now (a capture) */
-	int (*wait)(void *self, uint64_t stream);
+	/* behind what is queued on the stream; 0: there can be none now (a capture) */
+	uint64_t (*mark)(void *self, uint64_t stream);
+	/* is it done? then the mark is gone */
+	int (*reached)(void *self, uint64_t mark);
+	/* until it is; the mark is gone; false: that cannot be waited for now */
+	int (*wait)(void *self, uint64_t mark);
 	uint64_t (*now_ns)(void *self); /* from any beginning; never less than before */
 };
 
@@ -62,10 +69,11 @@ struct vmm_node {
 
 struct vmm_handle {
 	uint64_t addr, bytes, handle;
+	uint64_t freed; /* count of frees at the last one of a block on it */
 	uint32_t spare; /* next unused entry, while unused */
 };
 
-enum vmm_kind { VMM_SMALLS, VMM_LARGES, VMM_PLANNED, VMM_KINDS };
+enum vmm_kind { VMM_SMALLS, VMM_LARGES, VMM_PLANNED, VMM_MIRROR, VMM_KINDS };
 
 struct vmm_region {
 	uint64_t base, bytes;
@@ -73,10 +81,17 @@ struct vmm_region {
 	uint8_t kind;            /* enum vmm_kind */
 	uint32_t first;          /* node; VMM_NONE: no addresses were taken yet */
 	struct freeset free;     /* by size */
-	struct freeset vacant;   /* of VMM_PLANNED: free and unmapped by address */
+	struct freeset vacant;   /* of VMM_PLANNED and VMM_MIRROR: free and unmapped by address */
 	VEC(uint32_t) handle_of; /* slot -> handle + 1; 0: not mapped */
 	uint64_t free_bytes, mapped_bytes;
 };
+
+/* What was freed before a mark is no longer used once the stream has reached it. */
+struct vmm_mark {
+	uint64_t mark, frees; /* count of frees when it was made */
+};
+
+#define VMM_MARKS 4u
 
 struct vmm_lane {
 	uint64_t stream;
@@ -85,7 +100,11 @@ struct vmm_lane {
 	uint8_t dropped; /* the pool was */
 	uint32_t region[VMM_KINDS];
 	struct cycle_lane cycles;
-	struct caching beside; /* what expandable segments would do */
+	struct caching beside;            /* what expandable segments would do */
+	struct vmm_mark marks[VMM_MARKS]; /* not reached yet, the oldest first */
+	uint32_t mark_count;
+	uint64_t reached; /* frees that the stream has passed */
+	uint64_t freed;   /* count of frees at its last one */
 };
 
 struct vmm_counts {
@@ -115,8 +134,11 @@ struct vmm {
 	uint32_t spare_node, spare_handle;
 	struct addr_map blocks; /* address -> node + 1 */
 	uint64_t began_ns;
-	uint64_t beside_next; /* addresses of the models */
-	uint8_t compares;     /* the models of expandable segments run */
+	uint64_t frees;
+	uint64_t frees_at_move; /* the last one */
+	uint64_t beside_next;   /* addresses of the models */
+	uint8_t compares;       /* the models of expandable segments run */
+	uint8_t mirrors;        /* larger requests go where the models have them */
 	struct vmm_counts counts;
 	struct plim_err err;
 };

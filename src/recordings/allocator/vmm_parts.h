@@ -16,10 +16,10 @@ static inline int vmm_is_vacant(const struct vmm_node *b)
 	return b->state == VMM_FREE || b->state == VMM_UNMAPPED;
 }
 
-/* Only the regions of plans are searched by address. */
-static inline int vmm_is_planned(const struct vmm_region *r)
+/* Is it searched by address? */
+static inline int vmm_has_places(const struct vmm_region *r)
 {
-	return r->kind == VMM_PLANNED;
+	return r->kind == VMM_PLANNED || r->kind == VMM_MIRROR;
 }
 
 enum plim_status vmm_node_room(struct vmm *a, size_t n);
@@ -34,6 +34,9 @@ enum plim_status vmm_settle(struct vmm *a, uint32_t n, enum vmm_state state);
  * through first.
  */
 int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int any);
+
+/* A block was freed: when, for its handles. */
+void vmm_note_free(struct vmm *a, const struct vmm_node *b);
 
 void vmm_unmap_all(struct vmm *a, struct vmm_region *r);
 

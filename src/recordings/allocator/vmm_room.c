@@ -17,9 +17,10 @@
 
 /*
  * Waits for the GPU, and the calls behind them, may take this long at first (what is learned is moved to its place once), and this
- * part of the time that passes: two thirds to be tidy, all of it to need no more than expandable segments.
+ * part of the time that passes: two thirds to be tidy, all of it to need no more than expandable segments.  With less, recordings of
+ * trainings reserve more (docs/evidence/allocator.md, "What waits may take").
  */
-#define MOVE_NS ((uint64_t)3000000000)
+#define MOVE_NS ((uint64_t)2000000000)
 #define MOVE_PART_OF_TIME 100u
 
 /* Given back at once at least, so that waits are few: this, or this part of what is mapped. */
@@ -168,29 +169,124 @@ static int place_map(struct vmm *a, const struct vmm_place *p, uint64_t end)
 
 /* ---- giving back ---- */
 
+/* What is looked for. */
+struct wanted {
+	uint64_t bytes;
+	uint64_t enough_bytes; /* if so much was freed by `old`, what was freed later stays */
+	uint64_t old;          /* count of frees */
+	int must;              /* also what a plan will need again */
+	int reached;           /* only what no stream can use, so that there is no wait */
+	const struct vmm_place *place; /* not next to it; or NULL */
+	uint64_t place_bytes;
+};
+
 struct leaving {
 	uint32_t node[LEAVING_MAX];
 	uint32_t n;
 	uint64_t bytes;
 };
 
+void vmm_note_free(struct vmm *a, const struct vmm_node *b)
+{
+	const struct vmm_region *r = &a->regions.at[b->region];
+	uint64_t at = b->addr;
+
+	a->lanes.at[r->lane].freed = ++a->frees;
+	while (at < b->addr + b->bytes) {
+		struct vmm_handle *h = &a->handles.at[r->handle_of.at[slot_of(r, at)] - 1];
+
+		h->freed = a->frees;
+		at = h->addr + h->bytes;
+	}
+}
+
+/* ---- how far streams have come ---- */
+
+static void lane_passed(struct vmm_lane *l, uint64_t frees)
+{
+	l->reached = l->reached > frees ? l->reached : frees;
+}
+
+static struct vmm_mark lane_first_mark(struct vmm_lane *l)
+{
+	struct vmm_mark first = l->marks[0];
+
+	l->mark_count--;
+	for (uint32_t i = 0; i < l->mark_count; i++)
+		l->marks[i] = l->marks[i + 1];
+	return first;
+}
+
+/* Marks cost microseconds, and are made only while memory is short. */
+static void lane_look(struct vmm *a, struct vmm_lane *l)
+{
+	struct vmm_driver *d = &a->driver;
+	uint64_t last;
+
+	while (l->mark_count && d->reached(d->self, l->marks[0].mark))
+		lane_passed(l, lane_first_mark(l).frees);
+	last = l->mark_count ? l->marks[l->mark_count - 1].frees : l->reached;
+	if (l->mark_count < VMM_MARKS && last < l->freed) {
+		uint64_t mark = d->mark(d->self, l->stream);
+
+		if (mark)
+			l->marks[l->mark_count++] = (struct vmm_mark){ mark, a->frees };
+	}
+}
+
+static void look_at_streams(struct vmm *a)
+{
+	for (uint32_t i = 0; i < a->lanes.n; i++)
+		lane_look(a, &a->lanes.at[i]);
+}
+
+/* Until the stream has passed so many frees.  A mark is taken out before it is waited for: others may come meanwhile. */
+static int lane_wait(struct vmm *a, uint32_t lane, uint64_t frees)
+{
+	struct vmm_driver *d = &a->driver;
+
+	while (a->lanes.at[lane].reached < frees) {
+		struct vmm_lane *l = &a->lanes.at[lane];
+		struct vmm_mark m = { 0, a->frees };
+
+		if (l->mark_count)
+			m = lane_first_mark(l);
+		else
+			m.mark = d->mark(d->self, l->stream);
+		if (!m.mark || !d->wait(d->self, m.mark))
+			return 0;
+		lane_passed(&a->lanes.at[lane], m.frees);
+	}
+	return 1;
+}
+
+/* ---- what can be given ---- */
+
 /* What a plan that is followed will need again lies below this address. */
 static uint64_t kept_below(const struct vmm *a, const struct vmm_region *r)
 {
 	const struct cycle_lane *l = &a->lanes.at[r->lane].cycles;
 
-	if (r->kind != VMM_PLANNED || !l->following || !l->trusted)
+	if (r->kind != VMM_PLANNED || a->mirrors || !l->following || !l->trusted)
 		return r->base;
 	return r->base + (uint64_t)l->cycles[l->current].area_units * VMM_UNIT;
 }
 
-/* The handles that lie wholly in a free node: *from to *to; the last `most` bytes of them. */
-static uint64_t whole_handles(const struct vmm *a, const struct vmm_node *b, int must,
+static int is_old(const struct vmm *a, const struct vmm_region *r, uint64_t addr,
+		  const struct wanted *w)
+{
+	uint64_t freed = handle_at(a, r, addr)->freed;
+
+	return freed <= w->old && (!w->reached || freed <= a->lanes.at[r->lane].reached);
+}
+
+/* Wanted handles that lie wholly in a free node: *from to *to, the last ones, `most` bytes of them. */
+static uint64_t whole_handles(const struct vmm *a, const struct vmm_node *b, const struct wanted *w,
 			      uint64_t most, uint64_t *from, uint64_t *to)
 {
 	const struct vmm_region *r = &a->regions.at[b->region];
 	uint64_t end = b->addr + b->bytes, low = b->addr, at;
-	uint64_t kept = must ? r->base : kept_below(a, r);
+	uint64_t kept = w->must ? r->base : kept_below(a, r);
 	const struct vmm_handle *h;
 
 	low = low > kept ? low : kept;
@@ -202,33 +298,37 @@ static uint64_t whole_handles(const struct vmm *a, const struct vmm_node *b, int
 		return 0;
 	h = handle_at(a, r, end - 1);
 	*to = h->addr + h->bytes > end ? h->addr : h->addr + h->bytes;
-	for (at = *to; at > low && *to - at < most;)
+	while (*to > low && !is_old(a, r, *to - 1, w))
+		*to = handle_at(a, r, *to - 1)->addr;
+	for (at = *to; at > low && *to - at < most && is_old(a, r, at - 1, w);)
 		at = handle_at(a, r, at - 1)->addr;
 	*from = at;
 	return *to > at ? *to - at : 0;
 }
 
-static int overlaps(const struct vmm_node *b, const struct vmm_place *p, uint64_t bytes)
+static int overlaps(const struct vmm_node *b, const struct wanted *w)
 {
-	return p && b->region == p->region && b->addr < p->addr + bytes + VMM_SLOT &&
+	const struct vmm_place *p = w->place;
+
+	return p && b->region == p->region && b->addr < p->addr + w->place_bytes + VMM_SLOT &&
 	       p->addr < b->addr + b->bytes + VMM_SLOT;
 }
 
 /* Which free nodes of a region could give something, the largest first; not those of the place itself. */
-static void choose_room(const struct vmm *a, const struct vmm_region *r, uint64_t want, int must,
-			const struct vmm_place *p, uint64_t bytes, struct leaving *out)
+static void choose_room(const struct vmm *a, const struct vmm_region *r, const struct wanted *w,
+			struct leaving *out)
 {
 	struct freeset_cursor c = { FREESET_SHELVES, 0, 0 };
 
-	while (out->bytes < want && out->n < LEAVING_MAX && freeset_prev(&r->free, &c)) {
+	while (out->bytes < w->bytes && out->n < LEAVING_MAX && freeset_prev(&r->free, &c)) {
 		const struct freeset_key *key = freeset_get(&r->free, c);
 		uint64_t from, to, given;
 
 		if (key->bytes < VMM_SLOT)
 			return;
-		if (overlaps(&a->nodes.at[key->block], p, bytes))
+		if (overlaps(&a->nodes.at[key->block], w))
 			continue;
-		given = whole_handles(a, &a->nodes.at[key->block], must, want - out->bytes, &from,
+		given = whole_handles(a, &a->nodes.at[key->block], w, w->bytes - out->bytes, &from,
 				      &to);
 		if (!given)
 			continue;
@@ -237,18 +337,21 @@ static void choose_room(const struct vmm *a, const struct vmm_region *r, uint64_
 	}
 }
 
-/* Who gives first: plans what they do not need now, then what lies free. */
-static int may_give(const struct vmm *a, const struct vmm_region *r, unsigned turn)
+/*
+ * Who gives first: plans what they do not need now, then what lies free.  Small requests will want theirs again, and what mirrors
+ * give is mapped there again: no more of these than is needed.
+ */
+static const enum vmm_kind giving[] = { VMM_PLANNED, VMM_LARGES, VMM_SMALLS, VMM_MIRROR };
+
+static int may_give(const struct vmm *a, const struct vmm_region *r)
 {
 	const struct vmm_lane *l = &a->lanes.at[r->lane];
 
-	if (r->first == VMM_NONE || (l->pool && !l->dropped))
-		return 0;
-	return (r->kind == VMM_PLANNED) == (turn != 1);
+	return r->first != VMM_NONE && (!l->pool || l->dropped);
 }
 
 /* Out of the free ones: no one gets them while their streams are waited for. */
-static void take_out(struct vmm *a, struct leaving *out, int must, uint64_t want)
+static void take_out(struct vmm *a, struct leaving *out, const struct wanted *w)
 {
 	uint32_t kept = 0;
 
@@ -257,7 +360,7 @@ static void take_out(struct vmm *a, struct leaving *out, int must, uint64_t want
 		uint32_t n = out->node[i], rest;
 		uint64_t from, to;
 		uint64_t given =
-			whole_handles(a, &a->nodes.at[n], must, want - out->bytes, &from, &to);
+			whole_handles(a, &a->nodes.at[n], w, w->bytes - out->bytes, &from, &to);
 
 		if (vmm_node_room(a, 2))
 			break;
@@ -278,51 +381,52 @@ static void take_out(struct vmm *a, struct leaving *out, int must, uint64_t want
 	out->n = kept;
 }
 
-/* Each stream once. */
+/* Until no stream can use what leaves. */
 static int wait_for_room(struct vmm *a, const struct leaving *out)
 {
-	uint64_t done[LEAVING_MAX];
-	uint32_t n = 0, k;
-
 	for (uint32_t i = 0; i < out->n; i++) {
-		uint32_t region = a->nodes.at[out->node[i]].region;
-		uint64_t stream = a->lanes.at[a->regions.at[region].lane].stream;
+		struct vmm_node b = a->nodes.at[out->node[i]]; /* a wait can move the nodes */
+		uint32_t lane = a->regions.at[b.region].lane;
+		uint64_t at = b.addr;
 
-		for (k = 0; k < n && done[k] != stream; k++)
-			;
-		if (k < n)
-			continue;
-		if (!a->driver.wait(a->driver.self, stream))
-			return 0;
-		done[n++] = stream;
+		while (at < b.addr + b.bytes) {
+			const struct vmm_handle *h = handle_at(a, &a->regions.at[b.region], at);
+
+			at = h->addr + h->bytes;
+			if (!lane_wait(a, lane, h->freed))
+				return 0;
+		}
 	}
 	return 1;
 }
 
-static void gather_room(const struct vmm *a, uint64_t want, int must, const struct vmm_place *p,
-			uint64_t bytes, struct leaving *out)
+static void gather_room(const struct vmm *a, const struct wanted *w, struct leaving *out)
 {
-	for (unsigned turn = 0; turn < 2; turn++)
-		for (uint32_t i = 0; i < a->regions.n && out->bytes < want; i++)
-			if (may_give(a, &a->regions.at[i], turn))
-				choose_room(a, &a->regions.at[i], want, must, p, bytes, out);
+	*out = (struct leaving){ .n = 0 };
+	for (unsigned turn = 0; turn < VMM_KINDS; turn++)
+		for (uint32_t i = 0;
+		     i < a->regions.n && out->bytes < (turn < 2 ? w->bytes : w->enough_bytes); i++)
+			if (a->regions.at[i].kind == giving[turn] && may_give(a, &a->regions.at[i]))
+				choose_room(a, &a->regions.at[i], w, out);
 }
 
-/* Give `want` bytes back, if there are so many, and `must` of them also if a plan will need them again.  What was given. */
-static uint64_t give_back(struct vmm *a, uint64_t want, const struct vmm_place *p, uint64_t bytes,
-			  uint64_t must)
+/* Give what is wanted back, if there is so much, and `must` bytes of it also if a plan will need them again.  What was given. */
+static uint64_t give_back(struct vmm *a, struct wanted w, uint64_t must)
 {
-	struct leaving out = { .n = 0 };
-	int waited, all;
+	struct leaving out;
+	int waited;
 
-	gather_room(a, want, 0, p, bytes, &out);
-	all = out.bytes < must;
-	if (all) {
-		want = must;
-		out = (struct leaving){ .n = 0 };
-		gather_room(a, want, 1, p, bytes, &out);
+	gather_room(a, &w, &out);
+	if (out.bytes < w.enough_bytes && w.old < UINT64_MAX) {
+		w.old = UINT64_MAX;
+		gather_room(a, &w, &out);
 	}
-	take_out(a, &out, all, want);
+	if (out.bytes < must) {
+		w.bytes = w.enough_bytes = must;
+		w.must = 1;
+		gather_room(a, &w, &out);
+	}
+	take_out(a, &out, &w);
 	if (!out.n)
 		return 0;
 	waited = wait_for_room(a, &out);
@@ -367,18 +471,29 @@ static int may_move(const struct vmm *a, unsigned thirds)
 	return 3 * a->counts.moved_ns < thirds * (MOVE_NS + passed / MOVE_PART_OF_TIME);
 }
 
-static int move(struct vmm *a, uint64_t want, const struct vmm_place *p, uint64_t bytes,
-		uint64_t must)
+static int move(struct vmm *a, const struct wanted *w, uint64_t must)
 {
-	uint64_t began = a->driver.now_ns(a->driver.self),
-		 batch = a->counts.mapped_bytes / MOVE_PART;
-	int moved;
+	uint64_t began = a->driver.now_ns(a->driver.self);
+	int moved = give_back(a, *w, must) != 0;
 
-	batch = batch > MOVE_BYTES ? batch : MOVE_BYTES;
-	moved = give_back(a, want > batch ? want : batch, p, bytes, must) != 0;
 	a->counts.moves += moved;
 	a->counts.moved_ns += a->driver.now_ns(a->driver.self) - began;
+	a->frees_at_move = a->frees;
 	return moved;
+}
+
+/*
+ * Once the time for moves is used up and expandable segments would reserve no more, requests go where those have them.  It stays so:
+ * the most that is reserved is no longer below theirs.  What the other ranges have free leaves, which may take a third more time.
+ */
+#define MIRROR_THIRDS 4u
+
+static int begin_mirrors(struct vmm *a, uint64_t after, uint64_t bound)
+{
+	if (a->mirrors || !a->compares || after <= bound - TIDY_BYTES || may_move(a, 3))
+		return 0;
+	a->mirrors = 1;
+	return 1;
 }
 
 int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int any)
@@ -386,11 +501,25 @@ int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int 
 	uint64_t after = a->counts.mapped_bytes + p->need_bytes, tidy = tidy_bytes(a, bytes);
 	uint64_t bound = bound_bytes(a), least = tidy < bound ? tidy : bound;
 	uint64_t most = bound < a->limit_bytes ? bound : a->limit_bytes;
+	uint64_t batch = a->counts.mapped_bytes / MOVE_PART;
 	int must = after > a->limit_bytes;
+	struct wanted w = { .old = a->frees_at_move, .place = p, .place_bytes = bytes };
 
-	if (must || (after > least && may_move(a, after > bound ? 3 : 2))) {
+	if (a->mirrors && a->compares)
+		least = bound - TIDY_BYTES;
+	if (after > least)
+		look_at_streams(a);
+	if (begin_mirrors(a, after, bound))
+		return 1;
+	w.reached = a->mirrors && !must && (after <= bound || !may_move(a, MIRROR_THIRDS));
+	if (must || (after > least && (a->mirrors || may_move(a, after > bound ? 3 : 2)))) {
 		least = must && most < least ? most : least;
-		if (move(a, after - least, p, bytes, after > most ? after - most : 0))
+		batch = batch > MOVE_BYTES ? batch : MOVE_BYTES;
+		w.enough_bytes = after - least;
+		w.bytes = w.enough_bytes > batch ? w.enough_bytes : batch;
+		if (a->mirrors && !must)
+			w.bytes = UINT64_MAX;
+		if (move(a, &w, after > most ? after - most : 0))
 			return 1;
 	}
 	if (must || (after > bound && !any))
@@ -399,12 +528,17 @@ int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int 
 		return 1;
 	/* the device has no more: of what is mapped, then */
 	a->counts.moves++;
-	return give_back(a, p->need_bytes, p, bytes, p->need_bytes) != 0;
+	w.bytes = w.enough_bytes = p->need_bytes;
+	w.reached = 0;
+	w.old = UINT64_MAX;
+	return give_back(a, w, p->need_bytes) != 0;
 }
 
 void vmm_empty(struct vmm *a)
 {
-	while (give_back(a, UINT64_MAX, NULL, 0, UINT64_MAX))
+	struct wanted w = { .bytes = UINT64_MAX, .enough_bytes = UINT64_MAX, .old = UINT64_MAX };
+
+	while (give_back(a, w, UINT64_MAX))
 		;
 	vmm_beside_empty(a);
 }

@@ -47,12 +47,27 @@ static void unmap_vmm(void *self, uint64_t addr, uint64_t bytes, uint64_t handle
 	r->ns += UNMAP_NS;
 }
 
-static int wait(void *self, uint64_t stream)
+/* A mark is the time when it is reached: streams are so far behind the host. */
+static uint64_t mark_vmm(void *self, uint64_t stream)
+{
+	const struct planned_run *r = self;
+
+	(void)stream;
+	return r->ns + WAIT_NS;
+}
+
+static int reached_vmm(void *self, uint64_t mark)
+{
+	const struct planned_run *r = self;
+
+	return mark <= r->ns;
+}
+
+static int wait_vmm(void *self, uint64_t mark)
 {
 	struct planned_run *r = self;
 
-	(void)stream;
-	r->ns += WAIT_NS;
+	r->ns = r->ns > mark ? r->ns : mark;
 	return 1;
 }
 
@@ -158,15 +173,15 @@ static enum plim_status run_vmm(struct mem *m, const struct program *p,
 				struct allocator_outcome *out, struct plim_err *err)
 {
 	struct planned_run r = { .next_addr = (uint64_t)1 << 40 };
-	struct vmm_setup setup = {
-		.driver = { &r, reserve_vmm, unreserve_vmm, map_vmm, unmap_vmm, wait, now_ns },
-		.limit_bytes = how->bounds.limit_bytes < how->bounds.capacity_bytes
-				       ? how->bounds.limit_bytes
-				       : how->bounds.capacity_bytes,
-		.device_bytes = how->bounds.device_bytes,
-		.learns = 1,
-		.plan = plan
-	};
+	struct vmm_setup setup = { .driver = { &r, reserve_vmm, unreserve_vmm, map_vmm, unmap_vmm,
+					       mark_vmm, reached_vmm, wait_vmm, now_ns },
+				   .limit_bytes =
+					   how->bounds.limit_bytes < how->bounds.capacity_bytes
+						   ? how->bounds.limit_bytes
+						   : how->bounds.capacity_bytes,
+				   .device_bytes = how->bounds.device_bytes,
+				   .learns = 1,
+				   .plan = plan };
 	enum plim_status st = PLIM_OK;
 
 	vmm_init(&r.vmm, m, &setup);
