@@ -737,7 +737,9 @@ class Command(unittest.TestCase):
             self.assertEqual(len(light), 1)
             self.assertRegex(light[0], r"^.*x\.py:\d+:\d+: info \d+ of little weight: PLM206 made-on-cpu at \d+, \d+, \d+; PLM201 ")
             self.assertEqual(command("--format", "github", str(path)).stdout.count("of little weight"), 1)
-            self.assertEqual([f["id"] for f in json.loads(command("--json", str(path)).stdout)["findings"]].count("PLM206"), 3)
+            found = [f for f in json.loads(command("--json", str(path)).stdout)["findings"] if f["id"] == "PLM206"]
+        self.assertEqual([len(f["lines"]) for f in found], [3])
+        self.assertEqual(len(found[0]["edits"]), 3)
 
     def test_retired_codes_are_accepted(self) -> None:
         """Each is noted once; chosen alone it finds nothing, and does not bring back the default rules."""

@@ -169,3 +169,207 @@ def slope_of(net, x):
 def curvature(net, x):
     slope = torch.autograd.grad(net(x).sum(), x, create_graph=True)[0]
     return hessian(slope, x)
+#: bad 110 a rollout inside training, whose state goes from step to step
+class Actor(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTM(3, 40)
+        self.head = nn.Linear(40, 2)
+    def forward(self, x, state):
+        x, state = self.cell(x, state)
+        return self.head(x), state
+def roll(actor, env, seen):
+    states, actions = [], []
+    h = c = torch.zeros(1, 1, 40)
+    for step in range(100):
+        states.append(seen)
+        out, (h, c) = actor(torch.tensor([[seen]]), (h, c))  # PLM110
+        action = int(out.argmax())
+        seen = env.step(action)
+        actions.append(action)
+    return states, actions
+def play(env):
+    actor = Actor()
+    solver = torch.optim.Adam(actor.parameters())
+    for episode in range(50):
+        states, actions = roll(actor, env, env.reset())
+        out, last = actor(torch.tensor(states), None)
+        loss = F.cross_entropy(out, torch.tensor(actions))
+        solver.zero_grad()
+        loss.backward()
+        solver.step()
+        if episode % 10 == 0:
+            seen, state = env.reset(), None
+            for step in range(500):
+                out, state = actor(torch.tensor([[seen]]), state)  # PLM110
+                seen = env.step(int(out.argmax()))
+#: good 110 what the loop inside makes is read by the next iteration
+carried = torch.zeros(8, 8)
+for x, y in loader:
+    loss = criterion(model(x), y) + carried.sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    for part in range(3):
+        carried = model(x)
+#: good 110 log probabilities of a rollout are sent backward
+from torch.distributions import Categorical
+for episode in range(9):
+    kept = []
+    for step in range(100):
+        chance = Categorical(logits=model(seen))
+        action = chance.sample()
+        kept.append(chance.log_prob(action))
+        seen = env.step(int(action))
+    loss = -torch.stack(kept).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+#: bad 104 a state by way of a name
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(8, 8)
+        self.hidden = None
+    def forward(self, x):
+        out, new = self.rnn(x, self.hidden)
+        self.hidden = new  # PLM104
+        return out
+net = Net()
+solver = torch.optim.Adam(net.parameters())
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward()
+    solver.step()
+    solver.zero_grad()
+#: good 104 detached by way of a name
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(8, 8)
+        self.hidden = None
+    def forward(self, x):
+        out, new = self.rnn(x, self.hidden)
+        self.hidden = new.detach()
+        return out
+net = Net()
+solver = torch.optim.Adam(net.parameters())
+for x, y in loader:
+    loss = criterion(net(x), y)
+    loss.backward()
+    solver.step()
+    solver.zero_grad()
+#: bad 104 a memory that is read and written by way of names
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(16, 8)
+        self.register_buffer("memory", torch.zeros(8, 8))
+    def forward(self, x):
+        both = torch.cat([x, self.memory], 1)
+        new = torch.tanh(self.cell(both))
+        self.memory = new  # PLM104
+        return new
+#: good 104 the memory is read without its graph
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(16, 8)
+        self.register_buffer("memory", torch.zeros(8, 8))
+    def forward(self, x):
+        both = torch.cat([x, self.memory.detach()], 1)
+        new = torch.tanh(self.cell(both))
+        self.memory = new
+        return new
+#: bad 106 an agent that never empties its log probabilities
+from torch.distributions import Categorical
+class Agent:
+    def __init__(self):
+        self.policy = nn.Sequential(nn.Linear(4, 2)).to(device)
+        self.chances = []
+    def act(self, seen):
+        chance = Categorical(logits=self.policy(seen))
+        action = chance.sample()
+        self.chances.append(chance.log_prob(action))  # PLM106
+        return action.item()
+agent = Agent()
+for step in range(1000):
+    agent.act(torch.zeros(4))
+#: good 106 another object's method empties them
+from torch.distributions import Categorical
+class Agent:
+    def __init__(self):
+        self.policy = nn.Sequential(nn.Linear(4, 2)).to(device)
+        self.chances = []
+    def act(self, seen):
+        chance = Categorical(logits=self.policy(seen))
+        action = chance.sample()
+        self.chances.append(chance.log_prob(action))
+        return action.item()
+agent = Agent()
+for episode in range(1000):
+    for step in range(100):
+        agent.act(torch.zeros(4))
+    learn(torch.stack(agent.chances))
+    del agent.chances[:]
+#: bad 403 a list of references
+history = []
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    history.append(model.state_dict())  # PLM403
+#: good 403 a model for each client
+history = []
+for client in range(9):
+    net = copy.deepcopy(model)
+    solver = torch.optim.SGD(net.parameters())
+    for x, y in loader:
+        loss = criterion(net(x), y)
+        loss.backward()
+        solver.step()
+        solver.zero_grad()
+    history.append(net.state_dict())
+#: bad 115 copies of the weights on the GPU
+history = []
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    history.append({k: v.clone() for k, v in model.state_dict().items()})  # PLM115
+    other = copy.deepcopy(model.state_dict())
+#: good 115 copies on the CPU
+history = []
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    history.append({k: v.cpu().clone() for k, v in model.state_dict().items()})
+#: bad 102 a comprehension of training steps
+def step(x, y):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+losses = [step(x, y) for x, y in loader]  # PLM102
+#: good 102 numbers of training steps
+def step(x, y):
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+losses = [step(x, y) for x, y in loader]
+#: good 111 a few pictures of a grid
+model.eval()
+grid = []
+with torch.no_grad():
+    for step in range(10):
+        grid.append(model(torch.zeros(8, 8, device=device)))
