@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from . import names, values
 from .finding import Edit, Finding
@@ -143,7 +143,7 @@ class Context:
             [e for e in made if e is not None] if None not in made else [], safe, None, False, sorted(set(lines)),
             source.lines[node.lineno - 1] if node.lineno <= len(source.lines) else ""))
 
-    def report_together(self, rule: str, found: list[tuple[ast.expr, Edit | None]], title: str, *, severity: str = "", confidence: float = HIGH,
+    def report_together(self, rule: str, found: Sequence[tuple[ast.expr, Edit | None]], title: str, *, severity: str = "", confidence: float = HIGH,
                         evidence: Iterable[str] = (), safe: bool = False) -> None:
         """Report several places that one decision settles, at the first that no comment silences; `lines` has each.  In a notebook, each by itself."""
         source = self.program.source

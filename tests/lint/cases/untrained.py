@@ -373,3 +373,31 @@ grid = []
 with torch.no_grad():
     for step in range(10):
         grid.append(model(torch.zeros(8, 8, device=device)))
+#: good 119 the maker is frozen while the judge is trained
+def trainable(net, on):
+    for p in net.parameters():
+        p.requires_grad = on
+maker = nn.Sequential(nn.Linear(8, 8)).to(device)
+judge = nn.Sequential(nn.Linear(8, 1)).to(device)
+optimizer_a = torch.optim.Adam(maker.parameters())
+optimizer_b = torch.optim.Adam(judge.parameters())
+for x, y in loader:
+    trainable(maker, False)
+    optimizer_b.zero_grad()
+    loss = judge(maker(torch.randn(8, 8))).mean() - judge(x).mean()
+    loss.backward()
+    optimizer_b.step()
+    trainable(maker, True)
+    optimizer_a.zero_grad()
+    loss = -judge(maker(torch.randn(8, 8))).mean()
+    loss.backward()
+    optimizer_a.step()
+#: bad 701 detach() of what a module returned, thrown away
+net = nn.Sequential(nn.Linear(8, 8)).to(device)
+for x, y in loader:
+    value = net(x)
+    value.detach()  # PLM701
+    loss = F.mse_loss(model(x), value)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()

@@ -244,7 +244,8 @@ def overwritten(ctx: Context) -> None:
 
 @checks("PLM408")
 def wrapped_prefix(ctx: Context) -> None:
-    groups: dict[tuple[Event, str], list[tuple[ast.expr, Edit | None]]] = {}
+    groups: dict[tuple[Function, str], list[tuple[ast.expr, Edit | None]]] = {}
+    wraps: dict[tuple[Function, str], Event] = {}
     prefix = {"DistributedDataParallel": "module.", "DataParallel": "module.", "DDP": "module.", "compile": "_orig_mod."}
     for event in ctx.calls("save"):
         if event.name != "torch.save" or not event.call.args:
@@ -256,9 +257,11 @@ def wrapped_prefix(ctx: Context) -> None:
                 name = dotted(part.func.value)
                 binds = [e for e in ctx.trace(event).events[:event.index] if e.kind == "bind" and e.name == name]
                 if binds and binds[-1].value is not None and binds[-1].value.of in prefix and binds[-1].value.kind in values.MODULES and not binds[-1].path:
-                    groups.setdefault((binds[-1], prefix[binds[-1].value.of]), []).append((part, None))
-    for (wrap, before), places in groups.items():
-        ctx.report_together("PLM408", places, f"the keys get the prefix {before}", evidence=[f"line {wrap.node.lineno} wraps {wrap.name}"])
+                    key = (event.function, prefix[binds[-1].value.of])
+                    groups.setdefault(key, []).append((part, None))
+                    wraps.setdefault(key, binds[-1])
+    for key, places in groups.items():
+        ctx.report_together("PLM408", places, f"the keys get the prefix {key[1]}", evidence=[f"line {wraps[key].node.lineno} wraps {wraps[key].name}"])
 
 
 @checks("PLM410")

@@ -207,7 +207,7 @@ def _gone_through(ctx: Context, step: _Step) -> None:
             name = _module(call)
             if not name or name in trained or call in told or any(_module(c) in trained or _module(c) != name for c in step.reached(_given(call), call.index)):
                 continue
-            zero = _thrown_away(ctx, step, at, name) if _inputs_plain(call) else None
+            zero = _thrown_away(ctx, step, at, name) if _inputs_plain(call) and not _frozen_here(ctx, step, name) else None
             if zero is not None and any(_module(c) in trained for c in reached):
                 told.add(call)
                 source = ctx.program.source
@@ -219,6 +219,18 @@ def _gone_through(ctx: Context, step: _Step) -> None:
 
 def _inputs_plain(call: Event) -> bool:
     return not any(a.graph for a in call.args)
+
+
+def _frozen_here(ctx: Context, step: _Step, name: str) -> bool:
+    """May the function turn the gradients of a module off: itself, or by a function that it gives the module?"""
+    for event in step.trace.events:
+        if event.kind == "call" and event.attr in ("parameters", "named_parameters") and event.receiver == name:
+            if isinstance(event.stmt, (ast.For, ast.AsyncFor)) and "requires_grad" in ast.unparse(event.stmt):
+                return True
+        elif event.within(step.loop) if step.loop is not None else True:
+            if _may_change(ctx, event, {name}):
+                return True
+    return False
 
 
 def _optimizer_of(ctx: Context, event: Event) -> set[str] | None:
