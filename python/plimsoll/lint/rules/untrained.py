@@ -5,7 +5,7 @@ import ast
 from dataclasses import dataclass, field
 
 from .. import names, values
-from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, names_in
+from ..context import HIGH, MEDIUM, Context, checks, constant, names_in
 from ..symbols import Function, dotted
 from ..trace import Event, Loop, Trace
 from ..walk import argument, parameters
@@ -112,7 +112,7 @@ def _fixed_modules(ctx: Context, step: _Step) -> None:
         name = _module(call)
         if not name or name in told or len(others) < 2 or not _without_graph(step, call) or not _in_eval_mode(ctx, step, call, name):
             continue
-        sure = _weights_known(ctx, step.trace.function, call, name)
+        sure = _weights_known(ctx, call)
         if not sure or _may_be_trained(ctx, step.trace.function, name):
             continue
         told.add(name)
@@ -140,7 +140,7 @@ def _in_eval_mode(ctx: Context, step: _Step, call: Event, name: str) -> bool:
     return bool(modes) and all(e.attr == "eval" and not e.call.args for e in modes)
 
 
-def _weights_known(ctx: Context, function: Function, call: Event, name: str) -> float:
+def _weights_known(ctx: Context, call: Event) -> float:
     """How sure is it that the module has weights that could be trained: its class is seen, or is a library's, and freezes nothing?"""
     of = call.of
     assert of is not None
@@ -194,7 +194,8 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 # ---- a backward pass through a module whose gradients are thrown away ----
 
 def _gone_through(ctx: Context, step: _Step) -> None:
-    events, told = step.events, set()
+    events: list[Event] = step.events
+    told: set[Event] = set()
     for at, event in enumerate(events):
         if not ctx.program.is_backward(event) or not isinstance(event.call.func, ast.Attribute):
             continue
@@ -261,7 +262,6 @@ def _stepped_after(ctx: Context, step: _Step, at: int) -> set[str] | None:
 
 def _thrown_away(ctx: Context, step: _Step, at: int, name: str) -> Event | None:
     """The zero_grad() that comes before the optimizer of a module steps, after this backward pass."""
-    zero: Event | None = None
     for event in step.events[at + 1:] + step.events[:at]:
         if event.kind != "call" or event.attr not in ("zero_grad", "step") or not event.receiver:
             continue
@@ -272,7 +272,7 @@ def _thrown_away(ctx: Context, step: _Step, at: int, name: str) -> Event | None:
             return event if event.attr == "zero_grad" else None
         if found is None and event.attr == "step" and ctx.program.is_step(event):
             return None
-    return zero
+    return None
 
 
 # ---- create_graph for nothing ----
