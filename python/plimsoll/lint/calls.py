@@ -225,6 +225,8 @@ class Calls(Evaluator):
         first = args[0] if args else next(iter(named.values()), UNKNOWN_VALUE)
         if last in _WRAPS_LOADER and root in ("tqdm", "itertools", "rich", "fastprogress"):
             return self.iterable(last, args)
+        if qualified.startswith("torch.distributions.") and last[:1].isupper():
+            return Value(values.DISTRIBUTION, True, self.graph_of((*args, *named.values())), qual=qualified)
         if root == "torch":
             found = self.torch(node, qualified, head, last, first, args)
             if found is not None:
@@ -348,6 +350,8 @@ class Calls(Evaluator):
             return self.module_method(node, of, attr, receiver, args, named)
         if kind in (values.TENSOR, values.OUTPUT, values.BATCH):
             return self.tensor_method(node, of, attr, args)
+        if kind == values.DISTRIBUTION:
+            return Value(values.TENSOR, of.strong, values.NO if attr in ("sample", "sample_n") else self.graph_of((of, *args, *named.values())))
         if kind == values.ACCEL:
             return self.accelerate_method(attr, args)
         if kind == values.INSTANCE and of.cls is not None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from . import names, values
 from .finding import Edit, Finding
@@ -89,7 +89,7 @@ def _graphs_made(inside: list[Event], calls: set[ast.expr | ast.stmt]) -> set[st
     """Names that get a graph from these events; `calls` are the model's calls among them."""
     bound = [e for e in inside if e.kind in ("bind", "augment", "store")]
     last = {e.name: e.value for e in bound if e.value is not None}
-    made = {name for name, value in last.items() if value.graph or value.kind == values.OUTPUT}
+    made = {name for name, value in last.items() if value.graph == values.YES or value.kind == values.OUTPUT}
     made |= {e.name for e in bound if e.source is not None and (e.value is None or not e.value.kind) and any(
         n in calls for n in ast.walk(e.source))}  # a part of what the model returned, of which nothing is known
     return made | {e.receiver for e in inside if e.kind == "call" and e.attr in ("append", "extend") and e.args and e.args[-1].graph == values.YES}
@@ -142,6 +142,20 @@ class Context:
             rule, severity, confidence, title, place, list(evidence), list(fix),
             [e for e in made if e is not None] if None not in made else [], safe, None, False, sorted(set(lines)),
             source.lines[node.lineno - 1] if node.lineno <= len(source.lines) else ""))
+
+    def report_together(self, rule: str, found: Sequence[tuple[ast.expr, Edit | None]], title: str, *, severity: str = "", confidence: float = HIGH,
+                        evidence: Iterable[str] = (), safe: bool = False) -> None:
+        """Report several places that one decision settles, at the first that no comment silences; `lines` has each.  In a notebook, each by itself."""
+        source = self.program.source
+        if source.cells and len(found) > 1:
+            for place in found:
+                self.report_together(rule, [place], title, severity=severity, confidence=confidence, evidence=evidence, safe=safe)
+            return
+        told = [f for f in found if not source.silenced(rule, f[0].lineno, f[0].end_lineno or f[0].lineno)] or found
+        first, rest = told[0][0], [str(node.lineno) for node, _ in told[1:]]
+        more = [f"also in line{'s' if len(rest) > 1 else ''} {', '.join(rest[:8])}" + (f" and {len(rest) - 8} more" if len(rest) > 8 else "")] if rest else []
+        self.report(rule, first, title, severity=severity, confidence=confidence, evidence=[*evidence, *more], edits=[edit for _, edit in told if edit is not None], safe=safe,
+                    lines=[node.lineno for node, _ in told] if rest else ())
 
     # ---- events ----
 
@@ -198,8 +212,9 @@ class Context:
         through it, and nothing with a graph leaves that, by its result or on an object."""
         if loop.source is not None and loop.source.kind == values.LOADER:
             return True
-        if any(loop is not outer and outer.around(loop) for outer in self.training(trace)):
-            return False  # a part of a training step
+        for outer in self.training(trace):
+            if loop is not outer and outer.around(loop) and self._read_in(trace, loop, outer):
+                return False  # a part of a training step
         if self.quiet(trace, loop):
             return True
         return self.ends_here(trace, loop) and all(e.of is not None and e.of.strong for e in trace.inside(loop) if self.program.is_model_call(e))
@@ -222,6 +237,28 @@ class Context:
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(loop.node)):
             return True
         return any(_put_on_object(e, made) or _given_away(e, made) for e in inside)
+
+    def _read_in(self, trace: Trace, loop: Loop, outer: Loop) -> bool:
+        """May the loop around this one read what this one computes with a graph, in its iteration or in the next?"""
+        inside = trace.inside(loop)
+        made = _graphs_made(inside, {e.node for e in inside if self.program.runs_model(e)})
+        flow = [e for e in inside if e.kind in ("bind", "augment", "store") and e.name and (e.value is None or e.value.kind not in (values.NUMBER, values.TEXT))]
+        size = 0
+        while size != len(made):
+            size = len(made)
+            made |= {e.name for e in flow if names_in(e.source) & made}
+        if any(_put_on_object(e, made) or _given_away(e, made) for e in inside):
+            return True
+        read: set[str] = set()
+        anew: set[str] = set()
+        for event in trace.events[loop.end:outer.end] + trace.events[outer.start:loop.start]:
+            used = names_in(event.source)
+            if event.kind == "call":
+                used |= set().union(*(names_in(a) for a in event.call.args), *(names_in(k.value) for k in event.call.keywords)) | {event.receiver}
+            read |= used - anew
+            if event.kind == "bind" and event.every(outer):
+                anew.add(event.name)
+        return bool(self.ancestors(read, inside) & made)
 
     def quiet(self, trace: Trace, loop: Loop) -> bool:
         """Do the models that a loop calls run in eval mode?"""

@@ -130,14 +130,14 @@ def _spots(findings: list[Finding]) -> str:
     """`PLM206 made-on-cpu at 12, 40; PLM201 sync-every-step at 33`."""
     parts = []
     for rule in dict.fromkeys(f.id for f in findings):
-        places = [(f"cell{f.place.cell}:" if f.place.cell is not None else "") + str(f.place.line) for f in findings if f.id == rule]
+        places = [(f"cell{f.place.cell}:" if f.place.cell is not None else "") + str(line) for f in findings if f.id == rule for line in f.lines or [f.place.line]]
         parts.append(f"{rule} {BY_ID[rule].name} at {', '.join(places[:8])}" + (f" and {len(places) - 8} more" if len(places) > 8 else ""))
     return "; ".join(parts)
 
 
 def as_text(report: Report, width: int = 80, colour: bool = False) -> str:
     first = {f.id: f for f in reversed(report.findings)}  # says what its rule costs
-    blocks = [finding_text(g[0], width, colour, cost=g[0] is first[g[0].id]) if len(g) == 1 else f"{_where(g[0])}: info {len(g)} of little weight: {_spots(g)}" for g in folded(report.findings)]
+    blocks = [finding_text(g[0], width, colour, cost=g[0] is first[g[0].id]) if len(g) == 1 else f"{_where(g[0])}: info {sum(len(f.lines) or 1 for f in g)} of little weight: {_spots(g)}" for g in folded(report.findings)]
     notes = [line for recording in report.recordings for line in recording["notes"]]
     return "\n".join(blocks + notes + [summary(report)] + report.notes) + "\n"
 

@@ -31,6 +31,7 @@ PARAMS = "parameters"  #: iterator over a module's parameters
 ACCEL = "accelerator"  #: accelerate's or fabric's object
 ENGINE = "engine"  #: DeepSpeed's or another wrapper that owns backward and step
 CONTEXT = "context"
+DISTRIBUTION = "distribution"  #: of torch.distributions: what is asked of it has the graph of its parameters
 CHECKPOINT = "checkpoint"
 INSTANCE = "instance"
 NONE = "none"

@@ -7,12 +7,14 @@ import re
 from .. import values
 from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, names_in
 from ..finding import Edit
-from ..symbols import dotted
+from ..symbols import Function, dotted
 from ..trace import Event, Trace
+from .memory import around_training
 
 
 @checks("PLM401")
 def loaded_where_saved(ctx: Context) -> None:
+    groups: dict[tuple[Function, bool, bool], list[tuple[ast.expr, Edit | None]]] = {}
     for event in ctx.calls("load"):
         if event.name != "torch.load" or event.open_ended or event.argument(1, "map_location") is not None or event.keyword("mmap") is not None:
             continue
@@ -25,10 +27,12 @@ def loaded_where_saved(ctx: Context) -> None:
         ranks = into and ctx.program.symbols.imported("torch.distributed", "torch.nn.parallel") and ctx.mentions("init_process_group", "DistributedDataParallel(", "DDP(") and not any(
             ctx.program.rank_test(arm.test) for arm, _, _ in event.path if isinstance(arm, ast.If))
         edit = Edit(ctx.program.source.end(event.call) - 1, ctx.program.source.end(event.call) - 1, ', map_location="cpu"')
-        ctx.report("PLM401", event.node, "every rank loads onto the GPU it was saved from: a copy for each rank, all on that one" if ranks else
-                   "loads onto the device it was saved from: if that was a GPU, a second copy there, and no start without it",
-                   severity="warning" if ranks else "info", confidence=HIGH if into else LOW, edits=[edit] if into else [], safe=bool(into),
-                   evidence=["its result only goes to load_state_dict(), which copies to where the module is"] if into else [])
+        groups.setdefault((event.function, into, bool(ranks)), []).append((event.call, edit if into else None))
+    for (_, into, ranks), places in groups.items():
+        ctx.report_together("PLM401", places, "every rank loads onto the GPU it was saved from: a copy for each rank, all on that one" if ranks else
+                            "loads onto the device it was saved from: if that was a GPU, a second copy there, and no start without it",
+                            severity="warning" if ranks else "info", confidence=HIGH if into else LOW, safe=into,
+                            evidence=["its result only goes to load_state_dict(), which copies to where the module is"] if into else [])
 
 
 def _placed_otherwise(ctx: Context, event: Event) -> bool:
@@ -99,6 +103,22 @@ def state_dict_alias(ctx: Context) -> None:
         ctx.report("PLM403", event.stmt, f"{target} shares memory with the model: it will hold the last weights, not " + ("the best" if best else "these"),
                    confidence=HIGH if event.of is not None and event.of.kind in values.MODULES else MEDIUM,
                    edits=[ctx.program.source.replace(event.call, copied)], safe=True, evidence=[best or backup])
+
+
+@checks("PLM403")
+def state_dicts_listed(ctx: Context) -> None:
+    """`snapshots.append(model.state_dict())` around a training loop: each entry is the same tensors."""
+    for event in ctx.calls("append"):
+        what = event.call.args[0] if len(event.call.args) == 1 else None
+        asked = next((e for e in ctx.calls("state_dict") if e.node is what), None)
+        if asked is None or asked.of is None or asked.of.kind not in values.MODULES or not asked.receiver or event.handler is not None or event.loop is None:
+            continue
+        if not around_training(ctx, event) or ctx.bound_in(ctx.trace(event), asked.receiver, event.loop):
+            continue
+        text = ctx.program.source.segment(asked.call)
+        copied = f"copy.deepcopy({text})" if ctx.program.symbols.imports.get("copy") == "copy" else "{k: v.detach().clone() for k, v in " + text + ".items()}"
+        ctx.report("PLM403", event.stmt, f"each entry of {event.receiver} shares memory with {asked.receiver}: all of them will hold the last weights", confidence=HIGH if asked.of.strong else MEDIUM,
+                   edits=[ctx.program.source.replace(asked.call, copied)], safe=True, evidence=[f"line {event.loop.node.lineno}: the loop, in which training goes on"])
 
 
 def _best_under_comparison(ctx: Context, event: Event, target: str) -> str:
@@ -224,6 +244,8 @@ def overwritten(ctx: Context) -> None:
 
 @checks("PLM408")
 def wrapped_prefix(ctx: Context) -> None:
+    groups: dict[tuple[Function, str], list[tuple[ast.expr, Edit | None]]] = {}
+    wraps: dict[tuple[Function, str], Event] = {}
     prefix = {"DistributedDataParallel": "module.", "DataParallel": "module.", "DDP": "module.", "compile": "_orig_mod."}
     for event in ctx.calls("save"):
         if event.name != "torch.save" or not event.call.args:
@@ -235,9 +257,11 @@ def wrapped_prefix(ctx: Context) -> None:
                 name = dotted(part.func.value)
                 binds = [e for e in ctx.trace(event).events[:event.index] if e.kind == "bind" and e.name == name]
                 if binds and binds[-1].value is not None and binds[-1].value.of in prefix and binds[-1].value.kind in values.MODULES and not binds[-1].path:
-                    if re.search(r"module\.|_orig_mod|load_state_dict", ctx.program.source.text) and not ctx.mentions("_orig_mod", "'module.'", '"module."'):
-                        pass
-                    ctx.report("PLM408", part, f"the keys get the prefix {prefix[binds[-1].value.of]}", evidence=[f"line {binds[-1].node.lineno} wraps {name}"])
+                    key = (event.function, prefix[binds[-1].value.of])
+                    groups.setdefault(key, []).append((part, None))
+                    wraps.setdefault(key, binds[-1])
+    for key, places in groups.items():
+        ctx.report_together("PLM408", places, f"the keys get the prefix {key[1]}", evidence=[f"line {wraps[key].node.lineno} wraps {wraps[key].name}"])
 
 
 @checks("PLM410")

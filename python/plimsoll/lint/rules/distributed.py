@@ -216,6 +216,6 @@ def skipped_on_one_rank(ctx: Context) -> None:
 
 @checks("PLM508")
 def data_parallel(ctx: Context) -> None:
-    for event in ctx.calls("DataParallel"):
-        if event.name == "torch.nn.DataParallel" and event.args and event.args[0].kind in values.MODULES:
-            ctx.report("PLM508", event.node, "DataParallel copies the model to each GPU in every step and gathers all outputs on the first GPU")
+    wrapped = [(e.call, None) for e in ctx.calls("DataParallel") if e.name == "torch.nn.DataParallel" and e.args and e.args[0].kind in values.MODULES]
+    if wrapped:
+        ctx.report_together("PLM508", sorted(wrapped, key=lambda w: w[0].lineno), "DataParallel copies the model to each GPU in every step and gathers all outputs on the first GPU")

@@ -386,7 +386,20 @@ def _lives_on(ctx: Context, function: Function, container: str) -> bool:
         e.kind in ("bind", "delete") and e.name == container for e in ctx.program.events()) == 1
 
 
-@checks("PLM103", "PLM110")
+def _steps_comprehended(ctx: Context, trace: Trace, event: Event, parts: set[ast.Call]) -> None:
+    """`losses = [train_step(x, y) for x, y in loader]`, where the function returns what it went backward from."""
+    for call in [e for e in trace.events[:event.index] if e.node in parts and e.node is event.source]:
+        inner = ctx.program.trace_of(ctx.program.called_function(call))
+        value = event.value
+        if inner is None or value is None or value.graph != values.YES or value.kind not in values.TENSORS or isinstance(event.node, ast.GeneratorExp):
+            continue
+        if ctx.returned_directly(inner) & {name for e in inner.events if ctx.program.is_backward(e) for name in ctx.roots_of_backward(e)}:
+            ctx.report("PLM102", call.node, "the comprehension keeps one small tensor and its graph nodes a step; .detach() keeps the number alone",
+                       edits=[ctx.program.source.after(call.call, ".detach()")], safe=True,
+                       evidence=[f"{inner.function.path}() goes backward from what it returns, which frees what that saved"])
+
+
+@checks("PLM102", "PLM103", "PLM110")
 def comprehended(ctx: Context) -> None:
     """`[model(x) for x in data]` in eval mode: a loop that keeps what it makes, or makes a graph for each."""
     for trace in ctx.traces:
@@ -395,6 +408,7 @@ def comprehended(ctx: Context) -> None:
             if event.kind != "comprehension" or value is None or ctx.program.off(event):
                 continue
             parts = {n for n in ast.walk(event.node) if isinstance(n, ast.Call)}
+            _steps_comprehended(ctx, trace, event, parts)
             called = [e for e in trace.events[:event.index] if e.node in parts and ctx.program.runs_model(e)]
             if not called or _own_model_code(event) or event.handler is not None or not ctx.quiet_at(trace, event.index, called):
                 continue
@@ -592,12 +606,12 @@ def _reads(cls: Class, name: str) -> bool:
 
 
 def _certainly_carried(ctx: Context, event: Event, cls: Class) -> bool:
-    stmt, name, member = event.stmt, event.name, event.name.removeprefix("self.")
-    if event.kind != "bind" or not isinstance(stmt, ast.Assign) or event.function.name != "forward" or not isinstance(event.source, ast.Call):
+    stmt, name, member, source = event.stmt, event.name, event.name.removeprefix("self."), _call_behind(ctx, event)
+    if event.kind != "bind" or not isinstance(stmt, ast.Assign) or event.function.name != "forward" or source is None:
         return False
-    called = dotted(event.source.func)
+    called = dotted(source.func)
     made = ctx.program.attribute(cls, called) if called.startswith("self.") else None
-    if made is None or made.kind != values.MODULE or name not in _state_arguments(event.source):
+    if made is None or made.kind != values.MODULE or name not in _state_arguments(source):
         return False
     # Whatever else in the file writes a member of this name, or calls a method of it, may make it anew.
     for node in (n for tree in {ctx.program.source.tree, ctx.program.home(cls).source.tree} for n in ast.walk(tree)):
@@ -610,6 +624,15 @@ def _certainly_carried(ctx: Context, event: Event, cls: Class) -> bool:
     return True
 
 
+def _call_behind(ctx: Context, event: Event) -> ast.Call | None:
+    """The call that made what is bound: in the statement, or by way of one name, `out, new = self.rnn(x, self.h); self.h = new`."""
+    if isinstance(event.source, ast.Name):
+        trace = ctx.program.trace_of(event.function)
+        made = [e for e in trace.events[:event.index] if e.kind == "bind" and e.name == event.source.id] if trace is not None else []
+        return made[0].source if len(made) == 1 and isinstance(made[0].source, ast.Call) and not made[0].no_grad else None
+    return event.source if isinstance(event.source, ast.Call) else None
+
+
 def _in_init(cls: Class, node: ast.AST) -> bool:
     init = cls.methods.get("__init__")
     return init is not None and any(node is part for part in ast.walk(init.node))
@@ -620,9 +643,10 @@ def _tell_kept(ctx: Context, kept: _Kept, loop: Loop, trace: Trace, inside: list
     backward = [e for e in inside if ctx.program.is_backward(e)]
     if not backward or any(e.kind == "bind" and e.value is not None and e.value.kind == values.MODULE for e in inside):
         return  # a model that is made anew in the loop has no state of the step before
-    called = dotted(event.source.func) if isinstance(event.source, ast.Call) else ""
+    source = _call_behind(ctx, event)
+    called = dotted(source.func) if source is not None else ""
     made = ctx.program.attribute(event.function.cls, called) if event.function.cls is not None else None
-    kind = made.qual if made is not None and not _tuple_given(event.source) else ""
+    kind = made.qual if made is not None and not _tuple_given(source) else ""
     # In front of the pass: what it gives back may be its loss's, as a cell's state is.
     line = f"{name} = None if {name} is None else {_detached(name, kind).partition(' = ')[2]}"
     known = made is not None and made.qual in _RECURRENT
@@ -642,7 +666,7 @@ def chained_buffers(ctx: Context) -> None:
         if cls is None or not cls.module or trace.function.name != "forward":
             continue
         for event in trace.events:
-            name, source = _updated(event)
+            name, source = _updated(ctx, trace, event)
             if name.count(".") != 1 or not name.startswith("self.") or source is None or event.no_grad or ctx.program.off(event):
                 continue
             added = event.value if event.kind != "call" else max(event.args, key=lambda a: a.graph, default=values.UNKNOWN_VALUE)
@@ -654,12 +678,15 @@ def chained_buffers(ctx: Context) -> None:
                        evidence=[f"nothing in the file detaches {name} or makes it anew"], fix=["compute it under torch.no_grad(), or from x.detach()"])
 
 
-def _updated(event: Event) -> tuple[str, ast.expr | None]:
+def _updated(ctx: Context, trace: Trace, event: Event) -> tuple[str, ast.expr | None]:
     """A name that gets a value made from its own, and from what."""
     if event.kind == "augment" and not isinstance(event.target, ast.Subscript):
         return event.name, event.source
-    if event.kind == "bind" and event.source is not None and event.name in names_in(event.source):
-        return event.name, event.source
+    if event.kind == "bind" and event.source is not None and event.name.startswith("self."):
+        known = names_in(event.source)
+        by_way = event.value is not None and event.value.graph == values.YES and event.name in ctx.ancestors(known, [e for e in trace.events[:event.index] if not e.no_grad])
+        if event.name in known or by_way:
+            return event.name, event.source
     if event.kind == "call" and event.attr.endswith("_") and event.attr not in _OVERWRITES and event.call.args:
         of: ast.expr = event.call.func
         while isinstance(of, ast.Attribute) and of.attr.endswith("_") or isinstance(of, ast.Call):  # self.mean.mul_(0.9).add_(m)
@@ -911,6 +938,49 @@ def grows_on_self(ctx: Context) -> None:
                 ctx.report("PLM106", given, f"{container} grows at every forward pass and is never cleared", confidence=HIGH, evidence=[_HOOK])
 
 
+@checks("PLM106")
+def graphs_collected(ctx: Context) -> None:
+    """`self.log_probs.append(dist.log_prob(a))` in a method of any class, that nothing in the file ever empties."""
+    for event in ctx.calls("append", "extend"):
+        cls, name = event.function.cls, event.receiver
+        if cls is None or cls.module or cls.lightning or cls.trainer or event.loop is not None or name.count(".") != 1 or not name.startswith("self.") or not event.args:
+            continue
+        value = event.args[-1]
+        if value.graph != values.YES or value.kind not in values.TENSORS or event.no_grad or ctx.program.off(event) or event.of is None or event.of.kind != values.LIST or event.of.bound:
+            continue
+        called = ctx.program.callers.get(event.function, ())
+        if not any(c.loop is not None for c in called) or not _list_member(cls, name) or _emptied_anywhere(ctx, name.removeprefix("self.")):
+            continue
+        ctx.report("PLM106", event.node, f"{name} keeps the graph of every call, and nothing in this file empties it", severity="warning", confidence=MEDIUM,
+                   evidence=[f"line {c.node.lineno}: called in a loop" for c in called if c.loop is not None][:1], fix=["clear it after each backward pass"])
+
+
+def _emptied_anywhere(ctx: Context, member: str) -> bool:
+    """Does the file give a member of this name, of whatever object, another value, take something out of it, or hand it to a function?"""
+    for node in ast.walk(ctx.program.source.tree):
+        targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
+        for target in targets:
+            inner = target.value if isinstance(target, ast.Subscript) else target
+            made = isinstance(node, ast.Assign) and isinstance(inner, ast.Attribute) and dotted(inner).startswith("self.")
+            if isinstance(inner, ast.Attribute) and inner.attr == member and not (made and _first_value(ctx, node)):
+                return True
+        if isinstance(node, ast.Call):
+            func = node.func
+            if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute) and func.value.attr == member and func.attr in _EMPTIES:
+                return True
+            if any(isinstance(a, ast.Attribute) and a.attr == member for a in node.args) and not ctx.program.symbols.qualified(func).startswith("torch.") and dotted(func) not in (
+                    "len", "sum", "zip", "reversed", "enumerate", "print", "list"):
+                return True
+    return False
+
+
+_EMPTIES = frozenset("clear pop popleft popitem remove".split())
+
+
+def _first_value(ctx: Context, node: ast.AST) -> bool:
+    return any(any(part is node for part in ast.walk(c.methods["__init__"].node)) for c in ctx.program.symbols.classes.values() if "__init__" in c.methods)
+
+
 _HOOK = "it is filled by a forward hook that nothing in this file removes"
 
 
@@ -1083,7 +1153,7 @@ def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) 
         return True
     if any(e.kind == "call" and e.attr in ("grad", "jacobian", "vjp", "attribute", "attack", "perturb") for e in inside):
         return True
-    return ctx.result_is_fed(trace.function)
+    return not ctx.ends_here(trace, loop) and ctx.result_is_fed(trace.function)
 
 
 def _frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
@@ -1111,7 +1181,7 @@ def outputs_stay(ctx: Context) -> None:
             continue
         if not _from_model(ctx, trace, loop, what) or not _outlives(ctx, event, trace, event.receiver, loop) or event.loop is not loop:
             continue
-        if _bounded(trace, loop) or not ctx.gpu:
+        if _bounded(trace, loop) or not ctx.gpu or not _over_a_set(loop):
             continue
         text = ctx.program.source.segment(what)
         ctx.report("PLM111", event.node, f"{event.receiver} keeps the model's outputs for the whole set on the GPU",
@@ -1152,6 +1222,13 @@ def _reduces_output(part: ast.AST) -> bool:
         return isinstance(part.slice, ast.Tuple) and isinstance(part.slice.elts[-1], ast.Constant) and any(
             isinstance(n, ast.Call) and dotted(n.func).rpartition(".")[2] in ("softmax", "sigmoid") for n in ast.walk(part.value))
     return isinstance(part, ast.Compare) or isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub)
+
+
+def _over_a_set(loop: Loop) -> bool:
+    """Does it go through a loader, a data set, or range(start, stop, step), as batches do?  Other loops may make a few pictures."""
+    node = loop.node
+    batches = isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and len(node.iter.args) == 3 and Context.counted(loop)
+    return batches or loop.source is not None and loop.source.kind in (values.LOADER, values.DATASET)
 
 
 def _bounded(trace: Trace, loop: Loop) -> bool:
@@ -1237,20 +1314,46 @@ def loaded_again(ctx: Context) -> None:
 
 @checks("PLM115")
 def copies_pile_up(ctx: Context) -> None:
-    """`snapshots.append(copy.deepcopy(model))` around a training loop: one more model on the GPU each time."""
+    """`snapshots.append(copy.deepcopy(model))` around a training loop, or of its state_dict(): one more model on the GPU each time."""
     for event in ctx.calls("append"):
         what = event.call.args[0] if len(event.call.args) == 1 else None
-        if not isinstance(what, ast.Call) or ctx.program.symbols.qualified(what.func) != "copy.deepcopy" or not what.args or event.handler is not None:
+        copied = _copied(ctx, what)
+        if copied is None or event.handler is not None or not around_training(ctx, event):
             continue
-        trace, loop = ctx.trace(event), event.loop
-        if event.args[0].kind not in values.MODULES or loop is None or not any(loop.around(l) for l in ctx.training(trace)):
-            continue
-        if not event.receiver or event.of is not None and event.of.bound is not None or not _outlives(ctx, event, trace, event.receiver, loop) or not event.every(loop):
-            continue
-        copied = ctx.program.source.segment(what.args[0])
-        ctx.report("PLM115", event.stmt, f"{event.receiver} keeps one more copy of {copied} each time, on the device of {copied}", confidence=HIGH if event.args[0].strong else MEDIUM,
-                   evidence=[f"line {loop.node.lineno}: the loop; nothing in it empties {event.receiver}"],
-                   fix=["keep {k: v.cpu() for k, v in " + copied + ".state_dict().items()}"])
+        module, strong = _weights_of(ctx, event, copied)
+        if module:
+            ctx.report("PLM115", event.stmt, f"{event.receiver} keeps one more copy of {module} each time, on the device of {module}", confidence=HIGH if strong else MEDIUM,
+                       evidence=[f"line {event.loop.node.lineno}: the loop; nothing in it empties {event.receiver}" if event.loop is not None else ""],
+                       fix=["keep {k: v.cpu() for k, v in " + module + ".state_dict().items()}"])
+
+
+def _copied(ctx: Context, what: ast.expr | None) -> ast.expr | None:
+    """What is copied by `copy.deepcopy(x)` or `{k: v.clone() for k, v in x.items()}`."""
+    if isinstance(what, ast.Call):
+        return what.args[0] if ctx.program.symbols.qualified(what.func) == "copy.deepcopy" and what.args else None
+    if not isinstance(what, ast.DictComp) or len(what.generators) != 1:
+        return None
+    of, value = what.generators[0].iter, what.value
+    called = {n.func.attr for n in ast.walk(value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+    items = isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr == "items" and not of.args
+    return of.func.value if items and called and called <= {"clone", "detach"} and "clone" in called else None  # type: ignore[attr-defined]
+
+
+def _weights_of(ctx: Context, event: Event, copied: ast.expr) -> tuple[str, bool]:
+    """The module whose weights these are: it or its state_dict(); "" for anything else."""
+    if isinstance(copied, ast.Call) and isinstance(copied.func, ast.Attribute) and copied.func.attr == "state_dict" and not copied.args:
+        asked = next((e for e in ctx.calls("state_dict") if e.node is copied), None)
+        known = asked is not None and asked.of is not None and asked.of.kind in values.MODULES
+        return (ctx.program.source.segment(copied.func.value), asked.of.strong) if known and asked is not None and asked.of is not None else ("", False)
+    return (ctx.program.source.segment(copied), event.args[0].strong) if event.args and event.args[0].kind in values.MODULES else ("", False)
+
+
+def around_training(ctx: Context, event: Event) -> bool:
+    """Does each iteration of a loop around a training loop put one more into a list that nothing bounds or empties?"""
+    trace, loop = ctx.trace(event), event.loop
+    if loop is None or not event.every(loop) or not any(loop.around(l) for l in ctx.training(trace)):
+        return False
+    return bool(event.receiver) and (event.of is None or event.of.bound is None) and _outlives(ctx, event, trace, event.receiver, loop)
 
 
 @checks("PLM116")

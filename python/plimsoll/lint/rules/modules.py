@@ -14,7 +14,8 @@ from ..trace import Event, Trace
 @checks("PLM701")
 def result_discarded(ctx: Context) -> None:
     for event in ctx.calls(*names.NEW_TENSOR):
-        if not in_place(event.stmt, event.call) or event.of is None or event.of.kind != values.TENSOR:
+        tensors = values.TENSORS if event.attr == "detach" else (values.TENSOR,)  # only tensors have detach()
+        if not in_place(event.stmt, event.call) or event.of is None or event.of.kind not in tensors:
             continue
         if not event.of.strong and not (event.of.qual == "batch" and event.attr in ("to", "cuda")):
             continue

@@ -7,7 +7,7 @@ import re
 from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
 from ..finding import Edit
-from ..symbols import Class, dotted
+from ..symbols import Class, Function, dotted
 from ..trace import Event, Loop, Trace
 
 _READS = frozenset("item tolist cpu numpy".split())
@@ -225,6 +225,7 @@ def _made_there(ctx: Context, event: Event, inner: ast.Call) -> Edit | None:
 
 @checks("PLM206")
 def made_on_cpu(ctx: Context) -> None:
+    groups: dict[tuple[Function, str, bool], list[tuple[ast.expr, Edit | None]]] = {}
     for event in ctx.calls("to", "cuda"):
         where = _moves(event)
         if where in ("", "cpu") or event.of is not None and event.of.device == "cuda":
@@ -233,8 +234,10 @@ def made_on_cpu(ctx: Context) -> None:
         if found is None or not _runs_often(event):
             continue
         inner, made = found
-        ctx.report("PLM206", event.node, f"made on the CPU, then copied; pass device= to torch.{made}", edits=[_made_there(ctx, event, inner)], safe=made not in names.RANDOM,
-                   evidence=["random numbers differ between devices"] if made in names.RANDOM else [])
+        groups.setdefault((event.function, made, made in names.RANDOM), []).append((event.call, _made_there(ctx, event, inner)))
+    for (_, made, random), places in groups.items():
+        ctx.report_together("PLM206", places, f"made on the CPU, then copied; pass device= to torch.{made}", safe=not random,
+                            evidence=["random numbers differ between devices"] if random else [])
 
 
 @checks("PLM207")
@@ -374,17 +377,17 @@ def _drop(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
     return Edit(len(before) - 1, end, "") if before.endswith(",") and not parenthesised else None
 
 
-def _copied_waiting(ctx: Context, trace: Trace) -> None:
-    """Loops over a loader that copy their batch without non_blocking."""
+def _copied_waiting(ctx: Context, trace: Trace) -> list[Event]:
+    """What loops over a loader copy of their batch without non_blocking."""
+    found: list[Event] = []
     for loop in ctx.training(trace) + ctx.evaluations(trace):
         if loop.source is None or loop.source.kind != values.LOADER or loop.framework:
             continue
         moved = [e for e in trace.inside(loop) if e.kind == "call" and _moves(e) and "cpu" not in _moves(e) and e.loop is loop and
                  e.of is not None and (e.of.qual == "batch" or e.of.kind == values.BATCH)]
         if moved and not any(e.keyword("non_blocking") is not None for e in moved):
-            ctx.report("PLM209", moved[0].node, "the batch is pinned, but copied with the CPU waiting", lines=[e.node.lineno for e in moved],
-                       edits=[_non_blocking(ctx, e) for e in moved], safe=True,
-                       evidence=["with non_blocking=True the CPU goes on while the batch is copied"])
+            found += moved
+    return found
 
 
 def _pinned_on_the_spot(event: Event) -> bool:
@@ -398,9 +401,11 @@ def _pinned_on_the_spot(event: Event) -> bool:
 def pinned_for_nothing(ctx: Context) -> None:
     loaders = [e for e in ctx.calls("DataLoader") if e.value is not None and e.value.kind == values.LOADER]
     pinned = bool(loaders) and all(constant(e.keyword("pin_memory")) is True for e in loaders) and not ctx.program.hidden_loops()
+    waiting = [e for trace in ctx.traces for e in _copied_waiting(ctx, trace)] if pinned else []
+    if waiting:
+        ctx.report_together("PLM209", [(e.call, _non_blocking(ctx, e)) for e in waiting], "the batch is pinned, but copied with the CPU waiting", safe=True,
+                            evidence=["with non_blocking=True the CPU goes on while the batch is copied"])
     for trace in ctx.traces:
-        if pinned:
-            _copied_waiting(ctx, trace)
         _unfinished_copy(ctx, trace)
     for event in ctx.calls("to", "cuda"):
         if _pinned_on_the_spot(event):
