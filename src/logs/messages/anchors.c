@@ -1,16 +1,17 @@
 /*
  * The search for the few places of a log that may be a wording: all anchors at once, without regard
- * to case (Wu and Manber's way: three letters tell how far the next anchor is at least).  There are
- * so many anchors that most pairs of letters stand at the end of some, so what may begin one is shown
- * by all its first letters at once.
+ * to case.  Only every second byte is looked at, in a table of hashes of the letters that stand there
+ * in some anchor: no look waits for another, and nearly all of them say no.
  */
 #include "scan.h"
 
 #include <string.h>
 
-#define BLOCK 3
-#define LAST (SCAN_ANCHOR_BYTES - BLOCK)
-#define FAR (LAST + 1)
+#define STRIDE 2 /* bytes between two looks */
+#define PART_BYTES                    \
+	(SCAN_ANCHOR_BYTES - STRIDE + \
+	 1)     /* whole in an anchor's first letters, wherever the looks fall */
+#define LOOKS 4 /* at once */
 
 static const struct {
 	const char *anchor;
@@ -96,20 +97,6 @@ static const struct {
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
 #define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count + scan_setting_count)
 
-/* Five bits of each of three letters, which are the same in both cases; what else falls together only costs. */
-static unsigned block_of(const char *p)
-{
-	return ((unsigned)p[0] & 31) | ((unsigned)p[1] & 31) << 5 | ((unsigned)p[2] & 31) << 10;
-}
-
-/* The same of the letters behind the first ones of `letters`, the lowest byte first. */
-static unsigned block_in(uint64_t letters)
-{
-	uint64_t x = letters >> (8 * LAST);
-
-	return (unsigned)((x & 0x1f) | (x >> 3 & 0x3e0) | (x >> 6 & 0x7c00));
-}
-
 /* Of text, the first letter lowest. */
 static uint64_t load64(const char *p)
 {
@@ -152,6 +139,14 @@ static unsigned hash_of(uint64_t key, unsigned bits)
 	return (unsigned)(((key << (64 - LETTERS)) * 0x9e3779b97f4a7c15u) >> (64 - bits));
 }
 
+/* A hash of the lowest PART_BYTES of `letters`, in any case. */
+static unsigned part_of(uint64_t letters)
+{
+	uint64_t part = (letters | 0x2020202020202020u) << (64 - 8 * PART_BYTES);
+
+	return (unsigned)((part * 0x9e3779b97f4a7c15u) >> (64 - SCAN_PART_BITS));
+}
+
 /*
  * What decides of nearly all that begin alike: the first letters in one case, and above them the one
  * behind, or behind the blanks there; 0: none.
@@ -173,13 +168,12 @@ static unsigned anchor_head_of(uint64_t key)
 	return hash_of(key, SCAN_HEAD_BITS);
 }
 
-/* The same of the lowest bytes of `letters`, in any case. */
-static int is_seen_letters(const struct scan_anchors *a, uint64_t letters)
+/* May the letters at `p`, PART_BYTES of them, be a part of the first letters of an entry? */
+static unsigned is_part(const struct scan_anchors *a, const char *p)
 {
-	uint64_t key = (letters | 0x2020202020202020u) & (((uint64_t)1 << LETTERS) - 1);
-	unsigned bit = hash_of(key, SCAN_SEEN_BITS);
+	unsigned bit = part_of(load64(p));
 
-	return (int)(a->seen[bit >> 6] >> (bit & 63) & 1);
+	return (unsigned)(a->parts[bit >> 6] >> (bit & 63) & 1);
 }
 
 /* May an entry begin with these letters?  Nearly all that none begins with is distinguished here. */
@@ -205,10 +199,9 @@ static void add_anchor(struct scan_anchors *a, const char *anchor, size_t n, int
 	a->seen[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	a->entries[entry] = (struct scan_entry){ key, anchor, (uint32_t)n, id, *head };
 	*head = entry;
-	for (size_t i = 0; i <= LAST; i++) {
-		uint8_t *shift = &a->shift[block_of(anchor + i)];
-
-		*shift = LAST - i < *shift ? (uint8_t)(LAST - i) : *shift;
+	for (size_t i = 0; i < STRIDE; i++) {
+		bit = part_of(key >> (8 * i));
+		a->parts[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	}
 }
 
@@ -225,7 +218,6 @@ enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, stru
 		mem_free(m, a, 1, sizeof(*a));
 		return mem_status(err);
 	}
-	memset(a->shift, FAR, sizeof(a->shift));
 	memset(a->head, 0xff, sizeof(a->head));
 	for (size_t i = 0; i < SPECIALS; i++)
 		add_anchor(a, specials[i].anchor, strlen(specials[i].anchor), (int)specials[i].id);
@@ -286,41 +278,42 @@ int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const cha
 	return first_of(a, a->entries[entry].next, anchor_key_of(at, end), at, end);
 }
 
+/* The first entry that begins at `p`, or -1. */
+static int16_t begins_at(const struct scan_anchors *a, const char *p, const char *end)
+{
+	uint64_t key;
+
+	if (!is_seen(a, p))
+		return -1;
+	key = anchor_key_of(p, end);
+	return first_of(a, a->head[anchor_head_of(key)], key, p, end);
+}
+
 const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
 			      int16_t *entry)
 {
-	/* as far as eight bytes can be loaded at once */
-	while ((size_t)(end - p) >= sizeof(uint64_t)) {
-		uint64_t letters = load64(p), key;
-		uint8_t shift = a->shift[block_in(letters)];
+	const char *from = p, *at;
 
-		if (shift) {
-			p += shift;
-			continue;
+	for (; end - p >= STRIDE * (LOOKS - 1) + (ptrdiff_t)sizeof(uint64_t); p += STRIDE * LOOKS) {
+		unsigned looks = 0;
+
+		for (int i = 0; i < LOOKS; i++)
+			looks |= is_part(a, p + STRIDE * i) << i;
+		for (; looks; looks &= looks - 1) {
+			const char *last = p + STRIDE * __builtin_ctz(looks);
+
+			for (at = last - from < STRIDE ? from : last - STRIDE + 1; at <= last;
+			     at++) {
+				*entry = begins_at(a, at, end);
+				if (*entry >= 0)
+					return at;
+			}
 		}
-		if (!is_seen_letters(a, letters)) {
-			p++;
-			continue;
-		}
-		key = anchor_key_of(p, end);
-		*entry = first_of(a, a->head[anchor_head_of(key)], key, p, end);
-		if (*entry >= 0)
-			return p;
-		p++;
 	}
-	while ((size_t)(end - p) >= SCAN_ANCHOR_BYTES) {
-		uint8_t shift = a->shift[block_of(p + LAST)];
-		uint64_t key;
-
-		if (shift || !is_seen(a, p)) {
-			p += shift ? shift : 1;
-			continue;
-		}
-		key = anchor_key_of(p, end);
-		*entry = first_of(a, a->head[anchor_head_of(key)], key, p, end);
+	for (p = p - from < STRIDE ? from : p - STRIDE + 1; end - p >= SCAN_ANCHOR_BYTES; p++) {
+		*entry = begins_at(a, p, end);
 		if (*entry >= 0)
 			return p;
-		p++;
 	}
 	return end;
 }

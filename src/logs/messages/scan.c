@@ -67,20 +67,24 @@ struct scan {
 	enum plim_status status;
 };
 
-/* Line feeds up to `to`, in pieces whose count fits a byte: compilers make vectors of that. */
+#define COUNTED_AT_ONCE 32 /* few enough for a byte; compilers make a vector of them */
+
+/* Line feeds up to `to`. */
 static void count_to(struct scan *s, const char *to)
 {
-	const char *p = s->counted;
+	const char joint = s->joint, *p = s->counted;
+	uint64_t lines = 0;
 
-	for (; to - p >= 128; p += 128) {
+	for (; to - p >= COUNTED_AT_ONCE; p += COUNTED_AT_ONCE) {
 		uint8_t n = 0;
 
-		for (int i = 0; i < 128; i++)
-			n = (uint8_t)(n + (p[i] == '\n' || p[i] == s->joint));
-		s->line += n;
+		for (int i = 0; i < COUNTED_AT_ONCE; i++)
+			n = (uint8_t)(n + ((p[i] == '\n') | (p[i] == joint)));
+		lines += n;
 	}
 	for (; p < to; p++)
-		s->line += *p == '\n' || *p == s->joint;
+		lines += *p == '\n' || *p == joint;
+	s->line += lines;
 	s->counted = to > s->counted ? to : s->counted;
 }
 
@@ -694,7 +698,7 @@ static void scan_one_setting(struct scan *s, const struct scan_setting *what, co
 	struct messages_file *file = &s->log->files.at[s->file];
 
 	/* a path counts as a frame's, or where a command starts it */
-	if (what->spent == SCAN_SET_SEEN && strpbrk(what->word, "/\\") && !is_in_code(s) &&
+	if (what->spent <= SCAN_SET_NEWEST && strpbrk(what->word, "/\\") && !is_in_code(s) &&
 	    !is_anchored(s, what->word))
 		return;
 	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
@@ -869,16 +873,17 @@ static const char *table_rows(struct scan *s, const char *p, const char *end, in
 	return p;
 }
 
-/* Nothing begins there but a cue that stood before: its line need not be looked at. */
-static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
+/* Nothing begins there but a word that counts once and stood before: its line need not be looked at. */
+static int is_old(const struct scan *s, int16_t entry, const char *at)
 {
-	int id = s->anchors->entries[entry].id;
-	uint64_t line;
+	const struct messages_file *file = &s->log->files.at[s->file];
+	int id = s->anchors->entries[entry].id, old = 0;
 
-	if (id < SCAN_CUE || id >= SCAN_SETTING)
-		return 0;
-	line = s->log->cues.at[s->log->files.at[s->file].cues + (size_t)(id - SCAN_CUE)];
-	return line && scan_anchors_next(s->anchors, entry, at, s->end) < 0;
+	if (id >= SCAN_SETTING)
+		old = scan_setting_is_old(file->set, &scan_settings[id - SCAN_SETTING]);
+	else if (id >= SCAN_CUE)
+		old = s->log->cues.at[file->cues + (size_t)(id - SCAN_CUE)] != 0;
+	return old && scan_anchors_next(s->anchors, entry, at, s->end) < 0;
 }
 
 static int has_failure(const struct scan *s)
@@ -983,7 +988,7 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 		p = scan_anchors_find(s->anchors, p, end, &entry);
 		if (p >= safe)
 			break;
-		if (is_old_cue(s, entry, p)) {
+		if (is_old(s, entry, p)) {
 			p++;
 			continue;
 		}

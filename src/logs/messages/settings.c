@@ -188,6 +188,13 @@ static int is_switched(const struct scan_setting *s, const char *start, const ch
 	       (!*value || value[0] == '-');
 }
 
+int scan_setting_is_old(const struct messages_set *sets, const struct scan_setting *s)
+{
+	const struct messages_set *set = &sets[s->setting];
+
+	return s->spent == SCAN_SET_SEEN && set->line && set->spent == 1 && set->value < 0;
+}
+
 void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
 		       const char *at, const char *stop, uint64_t line)
 {
@@ -199,11 +206,11 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	int spent;
 
 	if (behind > stop ||
-	    (s->spent != SCAN_SET_SEEN && at > start && setting_is_name(at[-1]) &&
+	    (s->spent > SCAN_SET_NEWEST && at > start && setting_is_name(at[-1]) &&
 	     setting_is_name(*at)) ||
 	    is_advised(start, at, stop) || is_anothers(s, start, at))
 		return;
-	if (s->spent == SCAN_SET_SEEN) {
+	if (s->spent <= SCAN_SET_NEWEST) {
 		*set = (struct messages_set){ line, 1, -1 };
 		return;
 	}
