@@ -168,14 +168,6 @@ static unsigned anchor_head_of(uint64_t key)
 	return hash_of(key, SCAN_HEAD_BITS);
 }
 
-/* May the letters at `p`, PART_BYTES of them, be a part of the first letters of an entry? */
-static unsigned is_part(const struct scan_anchors *a, const char *p)
-{
-	unsigned bit = part_of(load64(p));
-
-	return (unsigned)(a->parts[bit >> 6] >> (bit & 63) & 1);
-}
-
 /* May an entry begin with these letters?  Nearly all that none begins with is distinguished here. */
 static int is_seen(const struct scan_anchors *a, const char *p)
 {
@@ -199,10 +191,8 @@ static void add_anchor(struct scan_anchors *a, const char *anchor, size_t n, int
 	a->seen[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	a->entries[entry] = (struct scan_entry){ key, anchor, (uint32_t)n, id, *head };
 	*head = entry;
-	for (size_t i = 0; i < STRIDE; i++) {
-		bit = part_of(key >> (8 * i));
-		a->parts[bit >> 6] |= (uint64_t)1 << (bit & 63);
-	}
+	for (size_t i = 0; i < STRIDE; i++)
+		a->parts[part_of(key >> (8 * i))] = 1;
 }
 
 enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, struct plim_err *err)
@@ -278,42 +268,57 @@ int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const cha
 	return first_of(a, a->entries[entry].next, anchor_key_of(at, end), at, end);
 }
 
-/* The first entry that begins at `p`, or -1. */
-static int16_t begins_at(const struct scan_anchors *a, const char *p, const char *end)
+/* The first place in [from, to) where an entry begins, `end` is that of the text; NULL: none does. */
+static const char *begins_among(const struct scan_anchors *a, const char *from, const char *to,
+				const char *end, int16_t *entry)
 {
-	uint64_t key;
+	for (; from < to; from++) {
+		uint64_t key;
 
-	if (!is_seen(a, p))
-		return -1;
-	key = anchor_key_of(p, end);
-	return first_of(a, a->head[anchor_head_of(key)], key, p, end);
+		if (!is_seen(a, from))
+			continue;
+		key = anchor_key_of(from, end);
+		*entry = first_of(a, a->head[anchor_head_of(key)], key, from, end);
+		if (*entry >= 0)
+			return from;
+	}
+	return NULL;
+}
+
+/* May an entry begin at `p`, or less than a stride in front of it? */
+static unsigned look_at_part(const struct scan_anchors *a, const char *p)
+{
+	return a->parts[part_of(load64(p))];
+}
+
+/* The first place that a look at `last` tells of, in a text that is searched from `from` on. */
+static const char *behind(const char *from, const char *last)
+{
+	return last - from < STRIDE ? from : last - STRIDE + 1;
 }
 
 const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
 			      int16_t *entry)
 {
-	const char *from = p, *at;
+	const char *from = p, *found;
 
-	for (; end - p >= STRIDE * (LOOKS - 1) + (ptrdiff_t)sizeof(uint64_t); p += STRIDE * LOOKS) {
-		unsigned looks = 0;
+	for (; end - p >= STRIDE * LOOKS + (ptrdiff_t)sizeof(uint64_t); p += STRIDE * LOOKS) {
+		unsigned any = 0;
 
 		for (int i = 0; i < LOOKS; i++)
-			looks |= is_part(a, p + STRIDE * i) << i;
-		for (; looks; looks &= looks - 1) {
-			const char *last = p + STRIDE * __builtin_ctz(looks);
+			any |= look_at_part(a, p + STRIDE * i);
+		for (int i = 0; any && i < LOOKS; i++) {
+			const char *last = p + STRIDE * i;
 
-			for (at = last - from < STRIDE ? from : last - STRIDE + 1; at <= last;
-			     at++) {
-				*entry = begins_at(a, at, end);
-				if (*entry >= 0)
-					return at;
-			}
+			if (!look_at_part(a, last))
+				continue;
+			found = begins_among(a, behind(from, last), last + 1, end, entry);
+			if (found)
+				return found;
 		}
 	}
-	for (p = p - from < STRIDE ? from : p - STRIDE + 1; end - p >= SCAN_ANCHOR_BYTES; p++) {
-		*entry = begins_at(a, p, end);
-		if (*entry >= 0)
-			return p;
-	}
-	return end;
+	found = end - p < SCAN_ANCHOR_BYTES
+			? NULL
+			: begins_among(a, behind(from, p), end - SCAN_ANCHOR_BYTES + 1, end, entry);
+	return found ? found : end;
 }

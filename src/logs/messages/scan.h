@@ -30,6 +30,8 @@ const char *scan_line_start(const char *from, const char *at);
 const char *scan_line_end(const char *at, const char *end);
 /* [start, end) into *l; of more than fits, what stands around `at`. */
 void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at);
+/* A hash of [start, end) in which all digits are the same. */
+uint64_t scan_line_shape(const char *start, const char *end);
 /* A compiler's "file:12:3: warning: ...", PostgreSQL's statement: text that is shown, not what happened. */
 int scan_line_quotes(const struct scan_line *l);
 /*
@@ -215,8 +217,8 @@ enum scan_special {
 #define SCAN_SEEN_BITS 16
 #define SCAN_PART_BITS 17
 struct scan_anchors {
-	/* a bit for each hash of an entry's first letters, and of parts of them */
-	uint64_t seen[1 << (SCAN_SEEN_BITS - 6)], parts[1 << (SCAN_PART_BITS - 6)];
+	uint64_t seen[1 << (SCAN_SEEN_BITS - 6)]; /* a bit for each hash of first letters */
+	uint8_t parts[1 << SCAN_PART_BITS];       /* a byte for each hash of a part of them */
 	int16_t head[1 << SCAN_HEAD_BITS];
 	struct scan_entry {
 		uint64_t key; /* of its first letters */
