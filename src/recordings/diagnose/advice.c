@@ -669,27 +669,48 @@ static const char *action_of(const struct advice_row *r, const struct messages_e
 	return out;
 }
 
-static void advise(const struct advice_row *r, const struct messages_event *e,
-		   const struct messages_context *c, struct findings_advised *out)
+static void advise_action(const struct advice_row *r, const struct messages_event *e,
+			  const struct messages_context *c, struct findings_advised *out)
 {
 	char text[512];
-	struct findings_action *action;
+	struct findings_action *action = add_action(out, action_of(r, e, c, text, sizeof(text)));
 
-	lines_add(&out->lists[r->list], "%s",
-		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
-	if (r->list != FINDINGS_HELPS)
-		return;
-	action = add_action(out, action_of(r, e, c, text, sizeof(text)));
 	if (action && r->fix) {
 		filled(r->fix, strlen(r->fix), e, c, action->fix, sizeof(action->fix));
 		action->example = r->example;
 	}
 }
 
+static void advise(const struct advice_row *r, const struct messages_event *e,
+		   const struct messages_context *c, struct findings_advised *out)
+{
+	char text[512];
+
+	lines_add(&out->lists[r->list], "%s",
+		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
+	if (r->list == FINDINGS_HELPS)
+		advise_action(r, e, c, out);
+}
+
+/* What helps against gaps alone, where they would have served the request; NULL: they would not, or nothing helps. */
+static const struct advice_row *against_gaps(const struct advice_case *x)
+{
+	for (size_t i = 0; x->facts & F(AMONG) && i < advice_row_count; i++) {
+		const struct advice_row *r = &advice_rows[i];
+
+		if (r->list == FINDINGS_HELPS && !r->last &&
+		    r->causes == 1u << FINDINGS_CAUSE_FRAGMENTATION && advice_row_fits(r, x) &&
+		    tried(r, x->context) < 2)
+			return r;
+	}
+	return NULL;
+}
+
 static void advise_all(const struct messages_event *e, const struct findings_told *t,
 		       const struct messages_context *c, struct findings_advised *out)
 {
 	const struct advice_case x = { e, t, c, facts_of(e, t, c) };
+	const struct advice_row *gaps = against_gaps(&x);
 
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
@@ -698,6 +719,9 @@ static void advise_all(const struct messages_event *e, const struct findings_tol
 
 			if (!advice_row_fits(r, &x) || is_later(r, t, c) != later)
 				continue;
+			/* the last place is for what the numbers show, though it is not the likeliest */
+			if (gaps && out->action_count + 1 == FINDINGS_ACTIONS)
+				advise_action(gaps, e, c, out);
 			if (tried(r, c) == 2)
 				advise_rest(r, out);
 			else
