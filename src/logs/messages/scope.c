@@ -235,18 +235,6 @@ static int is_training_script(const struct messages_event *e, const struct messa
 	       (c->script && scan_script_does(c->script) == A(TRAINING));
 }
 
-#define SAMPLED_LINES 40 /* between a bar of the sampling and the death behind it */
-
-/* Pictures were sampled, by a bar that is full, and no other was begun: what is left is the VAE's. */
-static int is_sampled(const struct messages_event *e, const struct messages_context *c)
-{
-	const struct messages_set *bar = &c->set[MESSAGES_TASK_SAMPLED];
-
-	return c->engine == E(DIFFUSERS) && bar->line && bar->line < e->line &&
-	       e->line - bar->line <= SAMPLED_LINES && e->traceback.step == PLIM_UNKNOWN &&
-	       c->activity != A(TRAINING) && e->traceback.moment != MESSAGES_LOADING;
-}
-
 #define EVALUATED_LINES 3 /* between an evaluation's last word and who was killed in it */
 
 /* Who is killed writes no traceback: what the log reported last is what was done. */
@@ -407,7 +395,4 @@ void messages_find_context(const struct messages_log *log, const struct messages
 		out->activity_line = out->set[MESSAGES_TASK_EVALUATED].line;
 		out->activity_cue = NULL;
 	}
-	if (is_sampled(e, out) && !out->set[MESSAGES_SET_DECODING].line)
-		out->set[MESSAGES_SET_DECODING] =
-			(struct messages_set){ out->set[MESSAGES_TASK_SAMPLED].line, 1, -1 };
 }

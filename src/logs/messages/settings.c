@@ -418,46 +418,6 @@ double messages_number_told(const char *told, const char *name)
 	return end > got && number >= 0 ? number : -1;
 }
 
-/* The size that is reported, if it is no larger than the one of digits at `p`; < 0: it is, or there is none. */
-static double size_told(const char *told, const char *name, const char *p)
-{
-	double told_size =
-		strlen(name) < 3 || !is_size(name) ? -1 : messages_number_told(told, name);
-
-	return told_size >= 2 && told_size <= strtod(p, NULL) && told_size < 1e9 ? told_size : -1;
-}
-
-void messages_lower_told(const char *told, char *text)
-{
-	char name[NAME_BYTES];
-
-	for (char *p = text; *p; p++) {
-		size_t n = 0, digits;
-		double size;
-		int written;
-
-		p += strspn(p, " ,;\"'(");
-		p += strspn(p, "-");
-		while (n + 1 < NAME_BYTES && (setting_is_name(p[n]) || p[n] == '-')) {
-			name[n] = p[n];
-			n++;
-		}
-		name[n] = 0;
-		p += n;
-		if (!*p)
-			return;
-		digits = strspn(p + 1, "0123456789");
-		size = (*p == '=' || *p == ' ') && digits ? size_told(told, name, p + 1) : -1;
-		if (size < 0)
-			continue;
-		written = snprintf(name, sizeof(name), "%u", (unsigned)size / 2);
-		if (written > 0 && (size_t)written <= digits) {
-			memcpy(p + 1, name, (size_t)written);
-			memmove(p + 1 + written, p + 1 + digits, strlen(p + 1 + digits) + 1);
-		}
-	}
-}
-
 /* Does a line of the text, not a command's flag, show the setting of that name to be at its end? */
 static int is_spent(const struct messages_set *set, const char *name)
 {

@@ -456,7 +456,6 @@ static const struct {
 	{ "running}", MESSAGES_SET_RUNNING, 32 },     { "context}", MESSAGES_SET_CONTEXT, 8192 },
 	{ "few}", MESSAGES_SET_SEQUENCES, 16 },       { "short}", MESSAGES_SET_CONTEXT, 4096 },
 	{ "sequence}", MESSAGES_SET_LENGTH, 2048 },   { "batch}", MESSAGES_SET_BATCH, 8 },
-	{ "batch-few}", MESSAGES_SET_BATCH, 4 },
 };
 
 #define GRAPHS 16 /* the largest batch of SGLang's CUDA graphs */
@@ -482,13 +481,7 @@ static void value_of(const char *name, const struct messages_event *e,
 		snprintf(out, size, "%u", halved(c, sizes[i].set, sizes[i].otherwise));
 		return;
 	}
-	if (!strncmp(name, "image}", 6)) {
-		unsigned edge = smaller_edge(c);
-
-		*out = 0;
-		if (edge)
-			snprintf(out, size, " %u", edge);
-	} else if (!strncmp(name, "resolution}", 11)) {
+	if (!strncmp(name, "resolution}", 11)) {
 		snprintf(out, size, "%u", smaller_edge(c) ? smaller_edge(c) : 512);
 	} else if (!strncmp(name, "share}", 6)) {
 		double share = (double)e->oom.free.low / (double)e->oom.total.high;
@@ -541,8 +534,6 @@ static const char *filled(const char *text, size_t n, const struct messages_even
 		}
 	}
 	out[to] = 0;
-	if (c->told)
-		messages_lower_told(c->told, out);
 	if (c->set[MESSAGES_SET_BATCH].line && c->set[MESSAGES_SET_BATCH].spent)
 		leave_batch(out);
 	return out;
@@ -560,53 +551,6 @@ static size_t brief(const char *text)
 	return n;
 }
 
-/* Where a piece of "A, or B, with C" ends, and the next begins. */
-static size_t piece_of(const char *text, size_t *skip)
-{
-	static const char *const between[] = { ", or ", ", with ", " or ", ", " };
-
-	for (size_t i = 0; text[i]; i++)
-		for (size_t k = 0; k < sizeof(between) / sizeof(between[0]); k++)
-			if (!strncmp(text + i, between[k], strlen(between[k]))) {
-				*skip = i + strlen(between[k]);
-				return i;
-			}
-	*skip = strlen(text);
-	return *skip;
-}
-
-/* The word of less that the piece begins with; "": none. */
-static const char *less_of(const char *piece)
-{
-	static const char *const less[] = { "a smaller ", "smaller ", "fewer ", "a shorter ",
-					    "shorter ",   "less ",    "lower ", "a lower " };
-
-	for (size_t i = 0; i < sizeof(less) / sizeof(less[0]); i++)
-		if (!strncmp(piece, less[i], strlen(less[i])))
-			return less[i];
-	return "";
-}
-
-/* What is left of a row whose fix is set already: what names no flag, or less of it; "": nothing. */
-static const char *untried(const struct advice_row *r, char *out, size_t size)
-{
-	const char *from = r->first ? r->first : "";
-	size_t skip, n;
-
-	*out = 0;
-	for (; *from; from += skip) {
-		size_t had = strlen(out);
-
-		n = piece_of(from, &skip);
-		if ((memchr(from, '-', n) || memchr(from, '=', n) || memchr(from, '{', n)) &&
-		    !*less_of(from))
-			continue;
-		if (had + n + 8 < size)
-			snprintf(out + had, size - had, "%s%.*s", had ? ", or " : "", (int)n, from);
-	}
-	return out;
-}
-
 /* One more thing to do, if there is room and it is not there yet. */
 static struct findings_action *add_action(struct findings_advised *out, const char *what)
 {
@@ -622,17 +566,6 @@ static struct findings_action *add_action(struct findings_advised *out, const ch
 	to->example = 0;
 	out->action_count++;
 	return to;
-}
-
-/* What the text shows to be set already is not advised: what else the row has is. */
-static void advise_rest(const struct advice_row *r, struct findings_advised *out)
-{
-	char rest[256];
-
-	if (r->list != FINDINGS_HELPS || !*untried(r, rest, sizeof(rest)))
-		return;
-	lines_add(&out->lists[r->list], "%s", rest);
-	add_action(out, rest);
 }
 
 /* The value that the text shows to be set of the first {size} in the words; < 0: none. */
@@ -717,15 +650,13 @@ static void advise_all(const struct messages_event *e, const struct findings_tol
 		for (size_t i = 0; i < advice_row_count; i++) {
 			const struct advice_row *r = &advice_rows[i];
 
-			if (!advice_row_fits(r, &x) || is_later(r, t, c) != later)
+			if (!advice_row_fits(r, &x) || is_later(r, t, c) != later ||
+			    tried(r, c) == 2)
 				continue;
 			/* the last place is for what the numbers show, though it is not the likeliest */
 			if (gaps && out->action_count + 1 == FINDINGS_ACTIONS)
 				advise_action(gaps, e, c, out);
-			if (tried(r, c) == 2)
-				advise_rest(r, out);
-			else
-				advise(r, e, c, out);
+			advise(r, e, c, out);
 		}
 }
 
