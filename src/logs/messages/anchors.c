@@ -176,11 +176,6 @@ static int is_seen(const struct scan_anchors *a, const char *p)
 	return (int)(a->seen[bit >> 6] >> (bit & 63) & 1);
 }
 
-static char lower_anchor(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
-
 static void add_anchor(struct scan_anchors *a, const char *anchor, size_t n, int id)
 {
 	uint64_t key = anchor_key_of(anchor, anchor + n);
@@ -237,7 +232,7 @@ void scan_anchors_free(struct mem *m, struct scan_anchors *a)
 static int anchor_begins(const struct scan_entry *e, const char *p, const char *end)
 {
 	for (uint32_t i = 0; i < e->n; i++, p++) {
-		if (p == end || lower_anchor(*p) != lower_anchor(e->anchor[i]))
+		if (p == end || scan_lower(*p) != scan_lower(e->anchor[i]))
 			return 0;
 		while (*p == ' ' && end - p > 1 && p[1] == ' ')
 			p++;

@@ -13,6 +13,11 @@ struct messages_bytes {
 	uint64_t low, high;
 };
 
+static inline int messages_known(struct messages_bytes b)
+{
+	return b.low != PLIM_UNKNOWN;
+}
+
 /* "1.20 GiB", or "120.00 MiB to 140.00 MiB" of a wide range, into a buffer of MESSAGES_SIZE. */
 #define MESSAGES_SIZE 32
 const char *messages_size(char *buffer, struct messages_bytes b);

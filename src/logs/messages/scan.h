@@ -4,6 +4,11 @@
 
 #include "messages.h"
 
+static inline char scan_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
 /* Whose units are read: c10's format_size, anybody's, or those of who writes GB and means 2^30. */
 enum scan_units { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY, SCAN_UNITS_BINARY };
 

@@ -28,7 +28,7 @@ static int says_any(const char *from, const char *to, ptrdiff_t far, const char 
 	size_t length = 0;
 
 	for (const char *p = to - from > far ? to - far : from; p < to; p++)
-		text[length++] = *p >= 'A' && *p <= 'Z' ? (char)(*p | 0x20) : *p;
+		text[length++] = scan_lower(*p);
 	for (size_t i = 0; i < n; i++)
 		if (memmem(text, length, words[i], strlen(words[i])))
 			return 1;
@@ -343,7 +343,7 @@ static int is_size(const char *name)
 
 static char plain(char c)
 {
-	return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+	return c == '-' ? '_' : scan_lower(c);
 }
 
 /* Where the name stands in a text as a flag; NULL: nowhere. */
