@@ -140,7 +140,7 @@ static unsigned hash_of(uint64_t key, unsigned bits)
 }
 
 /* A hash of the lowest PART_BYTES of `letters`, in any case. */
-static unsigned part_of(uint64_t letters)
+static unsigned hash_of_part(uint64_t letters)
 {
 	uint64_t part = (letters | 0x2020202020202020u) << (64 - 8 * PART_BYTES);
 
@@ -187,7 +187,7 @@ static void add_anchor(struct scan_anchors *a, const char *anchor, size_t n, int
 	a->entries[entry] = (struct scan_entry){ key, anchor, (uint32_t)n, id, *head };
 	*head = entry;
 	for (size_t i = 0; i < STRIDE; i++)
-		a->parts[part_of(key >> (8 * i))] = 1;
+		a->parts[hash_of_part(key >> (8 * i))] = 1;
 }
 
 enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, struct plim_err *err)
@@ -283,10 +283,10 @@ static const char *begins_among(const struct scan_anchors *a, const char *from, 
 /* May an entry begin at `p`, or less than a stride in front of it? */
 static unsigned look_at_part(const struct scan_anchors *a, const char *p)
 {
-	return a->parts[part_of(load64(p))];
+	return a->parts[hash_of_part(load64(p))];
 }
 
-/* The first place that a look at `last` tells of, in a text that is searched from `from` on. */
+/* The first place that a look at `last` shows, in a text that is searched from `from` on. */
 static const char *behind(const char *from, const char *last)
 {
 	return last - from < STRIDE ? from : last - STRIDE + 1;

@@ -743,7 +743,7 @@ static void command(struct scan *s, const char *at)
 	scan_told(file->told, s->start, at, command_end(s));
 }
 
-/* A log repeats its lines but for their numbers: where a cue proved nothing it does not in the next one. */
+/* A log repeats its lines with other numbers: where a cue proved nothing it does not in the next one. */
 static uint64_t *unproven_of(struct scan *s, size_t index, uint64_t *shape)
 {
 	if (!s->shape)
