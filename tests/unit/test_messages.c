@@ -751,6 +751,68 @@ static void test_words(void **state)
 			fail_msg("\"%s\" is too short", scan_cues[i].word);
 }
 
+#define AROUND 20 /* more bytes than are looked at together */
+
+/* Each word is found at every place and however near the text's end is. */
+static void test_found(void **state)
+{
+	struct scan_anchors *a;
+	struct plim_err err;
+	struct mem m;
+
+	(void)state;
+	mem_init(&m, UINT64_MAX);
+	assert_int_equal(scan_anchors_new(&m, &a, &err), PLIM_OK);
+	for (size_t i = 0; i < a->n; i++)
+		for (size_t before = 0; before < AROUND; before++) {
+			size_t n = a->entries[i].n, size = 2 * before + n;
+			char *text = test_malloc(size);
+			const char *at;
+			int16_t entry;
+
+			memset(text, '#', size);
+			memcpy(text + before, a->entries[i].anchor, n);
+			for (size_t end = before + n; end <= size; end++) {
+				at = scan_anchors_find(a, text, text + end, &entry);
+				while (at == text + before && entry >= 0 && (size_t)entry != i)
+					entry = scan_anchors_next(a, entry, at, text + end);
+				if (at != text + before || entry < 0)
+					fail_msg("\"%.*s\" is not found", (int)n, text + before);
+			}
+			assert_ptr_equal(scan_anchors_find(a, text, text + before, &entry),
+					 text + before);
+			test_free(text);
+		}
+	scan_anchors_free(&m, a);
+}
+
+/* Of one shape are lines that differ in digits alone. */
+static void test_shapes(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		int same;
+	} lines[] = {
+		{ "", "", 1 },
+		{ "step 0 of 90, 1.25", "step 9 of 17, 8.03", 1 },
+		{ "step 0", "step 10", 0 },
+		{ "step 1", "step /", 0 },
+		{ "step 1", "step :", 0 },
+		{ "step 1", "stop 1", 0 },
+		{ "12345678", "87654321", 1 },
+		{ "\xb1\xb2", "\xb2\xb1", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		const char *a = lines[i].a, *b = lines[i].b;
+
+		assert_int_equal(scan_line_shape(a, a + strlen(a)) ==
+					 scan_line_shape(b, b + strlen(b)),
+				 lines[i].same);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -760,7 +822,8 @@ int main(void)
 		cmocka_unit_test(test_deaths),     cmocka_unit_test(test_flat),
 		cmocka_unit_test(test_refused),    cmocka_unit_test(test_kills),
 		cmocka_unit_test(test_anchors),    cmocka_unit_test(test_states),
-		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_words),      cmocka_unit_test(test_found),
+		cmocka_unit_test(test_shapes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,11 +12,6 @@ static struct plim_interval why_state_range_of(struct messages_bytes b)
 	return (struct plim_interval){ b.low, b.high };
 }
 
-static int why_state_known(struct messages_bytes b)
-{
-	return b.low != PLIM_UNKNOWN;
-}
-
 /* Reserved and not allocated: all that PyTorch keeps unused. */
 static struct messages_bytes unused(const struct messages_state *s)
 {
@@ -29,7 +24,7 @@ static struct messages_bytes unused(const struct messages_state *s)
 /* Is a large part of what is reserved in pieces that cannot be given back? */
 static int has_gaps(const struct messages_state *s)
 {
-	return why_state_known(s->unreleasable) &&
+	return messages_known(s->unreleasable) &&
 	       s->unreleasable.low > s->reserved.high / GAPS_PART;
 }
 
@@ -87,7 +82,7 @@ static const char *action_of(const struct messages_state *s)
 
 	if (has_gaps(s))
 		return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which joins gaps";
-	if (why_state_known(s->allocated_peak) && why_state_known(s->reserved_peak) && retried &&
+	if (messages_known(s->allocated_peak) && messages_known(s->reserved_peak) && retried &&
 	    s->allocated_peak.high >= s->reserved_peak.low - s->reserved_peak.low / FULL_PART)
 		return "a smaller batch: the peak is all that was reserved, and no gaps are to "
 		       "blame";

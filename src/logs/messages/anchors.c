@@ -1,16 +1,17 @@
 /*
  * The search for the few places of a log that may be a wording: all anchors at once, without regard
- * to case (Wu and Manber's way: three letters tell how far the next anchor is at least).  There are
- * so many anchors that most pairs of letters stand at the end of some, so what may begin one is shown
- * by all its first letters at once.
+ * to case.  Only every second byte is looked at, in a table of hashes of the letters that stand there
+ * in some anchor: no look waits for another, and nearly all of them say no.
  */
 #include "scan.h"
 
 #include <string.h>
 
-#define BLOCK 3
-#define LAST (SCAN_ANCHOR_BYTES - BLOCK)
-#define FAR (LAST + 1)
+#define STRIDE 2 /* bytes between two looks */
+#define PART_BYTES                    \
+	(SCAN_ANCHOR_BYTES - STRIDE + \
+	 1)     /* whole in an anchor's first letters, wherever the looks fall */
+#define LOOKS 4 /* at once */
 
 static const struct {
 	const char *anchor;
@@ -96,20 +97,6 @@ static const struct {
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
 #define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count + scan_setting_count)
 
-/* Five bits of each of three letters, which are the same in both cases; what else falls together only costs. */
-static unsigned block_of(const char *p)
-{
-	return ((unsigned)p[0] & 31) | ((unsigned)p[1] & 31) << 5 | ((unsigned)p[2] & 31) << 10;
-}
-
-/* The same of the letters behind the first ones of `letters`, the lowest byte first. */
-static unsigned block_in(uint64_t letters)
-{
-	uint64_t x = letters >> (8 * LAST);
-
-	return (unsigned)((x & 0x1f) | (x >> 3 & 0x3e0) | (x >> 6 & 0x7c00));
-}
-
 /* Of text, the first letter lowest. */
 static uint64_t load64(const char *p)
 {
@@ -152,6 +139,14 @@ static unsigned hash_of(uint64_t key, unsigned bits)
 	return (unsigned)(((key << (64 - LETTERS)) * 0x9e3779b97f4a7c15u) >> (64 - bits));
 }
 
+/* A hash of the lowest PART_BYTES of `letters`, in any case. */
+static unsigned hash_of_part(uint64_t letters)
+{
+	uint64_t part = (letters | 0x2020202020202020u) << (64 - 8 * PART_BYTES);
+
+	return (unsigned)((part * 0x9e3779b97f4a7c15u) >> (64 - SCAN_PART_BITS));
+}
+
 /*
  * What decides of nearly all that begin alike: the first letters in one case, and above them the one
  * behind, or behind the blanks there; 0: none.
@@ -173,26 +168,12 @@ static unsigned anchor_head_of(uint64_t key)
 	return hash_of(key, SCAN_HEAD_BITS);
 }
 
-/* The same of the lowest bytes of `letters`, in any case. */
-static int is_seen_letters(const struct scan_anchors *a, uint64_t letters)
-{
-	uint64_t key = (letters | 0x2020202020202020u) & (((uint64_t)1 << LETTERS) - 1);
-	unsigned bit = hash_of(key, SCAN_SEEN_BITS);
-
-	return (int)(a->seen[bit >> 6] >> (bit & 63) & 1);
-}
-
 /* May an entry begin with these letters?  Nearly all that none begins with is distinguished here. */
 static int is_seen(const struct scan_anchors *a, const char *p)
 {
 	unsigned bit = hash_of(letters_of(p), SCAN_SEEN_BITS);
 
 	return (int)(a->seen[bit >> 6] >> (bit & 63) & 1);
-}
-
-static char lower_anchor(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
 static void add_anchor(struct scan_anchors *a, const char *anchor, size_t n, int id)
@@ -205,11 +186,8 @@ static void add_anchor(struct scan_anchors *a, const char *anchor, size_t n, int
 	a->seen[bit >> 6] |= (uint64_t)1 << (bit & 63);
 	a->entries[entry] = (struct scan_entry){ key, anchor, (uint32_t)n, id, *head };
 	*head = entry;
-	for (size_t i = 0; i <= LAST; i++) {
-		uint8_t *shift = &a->shift[block_of(anchor + i)];
-
-		*shift = LAST - i < *shift ? (uint8_t)(LAST - i) : *shift;
-	}
+	for (size_t i = 0; i < STRIDE; i++)
+		a->parts[hash_of_part(key >> (8 * i))] = 1;
 }
 
 enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, struct plim_err *err)
@@ -225,7 +203,6 @@ enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, stru
 		mem_free(m, a, 1, sizeof(*a));
 		return mem_status(err);
 	}
-	memset(a->shift, FAR, sizeof(a->shift));
 	memset(a->head, 0xff, sizeof(a->head));
 	for (size_t i = 0; i < SPECIALS; i++)
 		add_anchor(a, specials[i].anchor, strlen(specials[i].anchor), (int)specials[i].id);
@@ -255,7 +232,7 @@ void scan_anchors_free(struct mem *m, struct scan_anchors *a)
 static int anchor_begins(const struct scan_entry *e, const char *p, const char *end)
 {
 	for (uint32_t i = 0; i < e->n; i++, p++) {
-		if (p == end || lower_anchor(*p) != lower_anchor(e->anchor[i]))
+		if (p == end || scan_lower(*p) != scan_lower(e->anchor[i]))
 			return 0;
 		while (*p == ' ' && end - p > 1 && p[1] == ' ')
 			p++;
@@ -286,41 +263,57 @@ int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const cha
 	return first_of(a, a->entries[entry].next, anchor_key_of(at, end), at, end);
 }
 
+/* The first place in [from, to) where an entry begins, `end` is that of the text; NULL: none does. */
+static const char *begins_among(const struct scan_anchors *a, const char *from, const char *to,
+				const char *end, int16_t *entry)
+{
+	for (; from < to; from++) {
+		uint64_t key;
+
+		if (!is_seen(a, from))
+			continue;
+		key = anchor_key_of(from, end);
+		*entry = first_of(a, a->head[anchor_head_of(key)], key, from, end);
+		if (*entry >= 0)
+			return from;
+	}
+	return NULL;
+}
+
+/* May an entry begin at `p`, or less than a stride in front of it? */
+static unsigned look_at_part(const struct scan_anchors *a, const char *p)
+{
+	return a->parts[hash_of_part(load64(p))];
+}
+
+/* The first place that a look at `last` shows, in a text that is searched from `from` on. */
+static const char *behind(const char *from, const char *last)
+{
+	return last - from < STRIDE ? from : last - STRIDE + 1;
+}
+
 const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
 			      int16_t *entry)
 {
-	/* as far as eight bytes can be loaded at once */
-	while ((size_t)(end - p) >= sizeof(uint64_t)) {
-		uint64_t letters = load64(p), key;
-		uint8_t shift = a->shift[block_in(letters)];
+	const char *from = p, *found;
 
-		if (shift) {
-			p += shift;
-			continue;
-		}
-		if (!is_seen_letters(a, letters)) {
-			p++;
-			continue;
-		}
-		key = anchor_key_of(p, end);
-		*entry = first_of(a, a->head[anchor_head_of(key)], key, p, end);
-		if (*entry >= 0)
-			return p;
-		p++;
-	}
-	while ((size_t)(end - p) >= SCAN_ANCHOR_BYTES) {
-		uint8_t shift = a->shift[block_of(p + LAST)];
-		uint64_t key;
+	for (; end - p >= STRIDE * LOOKS + (ptrdiff_t)sizeof(uint64_t); p += STRIDE * LOOKS) {
+		unsigned any = 0;
 
-		if (shift || !is_seen(a, p)) {
-			p += shift ? shift : 1;
-			continue;
+		for (int i = 0; i < LOOKS; i++)
+			any |= look_at_part(a, p + STRIDE * i);
+		for (int i = 0; any && i < LOOKS; i++) {
+			const char *last = p + STRIDE * i;
+
+			if (!look_at_part(a, last))
+				continue;
+			found = begins_among(a, behind(from, last), last + 1, end, entry);
+			if (found)
+				return found;
 		}
-		key = anchor_key_of(p, end);
-		*entry = first_of(a, a->head[anchor_head_of(key)], key, p, end);
-		if (*entry >= 0)
-			return p;
-		p++;
 	}
-	return end;
+	found = end - p < SCAN_ANCHOR_BYTES
+			? NULL
+			: begins_among(a, behind(from, p), end - SCAN_ANCHOR_BYTES + 1, end, entry);
+	return found ? found : end;
 }

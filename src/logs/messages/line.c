@@ -22,6 +22,24 @@ const char *scan_line_end(const char *at, const char *end)
 	return at;
 }
 
+uint64_t scan_line_shape(const char *start, const char *end)
+{
+	const uint64_t ones = 0x0101010101010101u;
+	uint64_t shape = (uint64_t)(end - start);
+
+	for (const char *p = start; p < end; p += sizeof(uint64_t)) {
+		uint64_t x = 0, value, digits;
+
+		memcpy(&x, p, end - p < 8 ? (size_t)(end - p) : 8);
+		value = x ^ '0' * ones; /* of each byte: below 10 if it is a digit */
+		digits = ~(((value & 0x7f * ones) + (0x80 - 10) * ones) | value) & 0x80 * ones;
+		x &= ~((digits >> 7) * 0x0f);
+		shape = (shape ^ x) * 0x9e3779b97f4a7c15u;
+		shape ^= shape >> 32;
+	}
+	return shape;
+}
+
 uint32_t scan_number(const char *p, const char **end)
 {
 	uint32_t v = 0;

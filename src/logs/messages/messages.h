@@ -13,6 +13,11 @@ struct messages_bytes {
 	uint64_t low, high;
 };
 
+static inline int messages_known(struct messages_bytes b)
+{
+	return b.low != PLIM_UNKNOWN;
+}
+
 /* "1.20 GiB", or "120.00 MiB to 140.00 MiB" of a wide range, into a buffer of MESSAGES_SIZE. */
 #define MESSAGES_SIZE 32
 const char *messages_size(char *buffer, struct messages_bytes b);
@@ -267,9 +272,8 @@ enum messages_setting {
 	MESSAGES_TASK_JVM,
 	MESSAGES_TASK_WSL,
 	/* how far it had come */
-	MESSAGES_TASK_EPOCHS,  /* many were over */
-	MESSAGES_TASK_SAMPLED, /* a bar without a name is full: pictures were sampled */
-	MESSAGES_TASK_LOADER,  /* a node of ComfyUI that loads */
+	MESSAGES_TASK_EPOCHS, /* many were over */
+	MESSAGES_TASK_LOADER, /* a node of ComfyUI that loads */
 	MESSAGES_SETTINGS
 };
 
@@ -483,8 +487,6 @@ struct messages_context {
 size_t messages_count_told(const char *told, const struct messages_set *set, const char *fix,
 			   size_t *flags);
 
-/* Numbers of sizes in `text` that are no smaller than what the text shows to be set become half of that, in place. */
-void messages_lower_told(const char *told, char *text);
 /* The number of a flag in `told`; < 0: there is none. */
 double messages_number_told(const char *told, const char *name);
 

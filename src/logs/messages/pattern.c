@@ -75,11 +75,6 @@ static int is_literal(char c)
 	return c && c != '*' && c != '^' && c != '$' && c != '|' && c != '{';
 }
 
-static char lower_pattern(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
-
 const char *scan_anchor(const char *pattern, size_t *n)
 {
 	const char *best = pattern;
@@ -307,7 +302,7 @@ static const char *letter(char want, const char *at, const char *end)
 			at++;
 		return at > from ? at : NULL;
 	}
-	return lower_pattern(*at) == lower_pattern(want) ? at + 1 : NULL;
+	return scan_lower(*at) == scan_lower(want) ? at + 1 : NULL;
 }
 
 static int match_here(const char *pattern, const char *at, struct cursor *c);

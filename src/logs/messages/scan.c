@@ -25,6 +25,8 @@
 #define BELOW_LINES 6   /* between a message and the traceback that a logger writes below it */
 #define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
 
+#define SHAPES 1024 /* a power of two */
+
 struct open_trace {
 	uint32_t rank;
 	uint64_t last_line, progress; /* 0: free */
@@ -50,11 +52,15 @@ struct scan {
 	char joint; /* counts as a line's end, too: SCAN_JOINT in a text that was unwrapped, else '\n' */
 	struct scan_places places; /* of the line, if `placed` is where it starts */
 	const char *placed;
-	uint64_t code_line; /* below the last frame: the line of code that it shows */
-	uint32_t kill;      /* the kernel's kill that details belong to; UINT32_MAX: none */
-	int has_event;      /* a row fitted: maybe a repeat of what another file shows */
-	uint64_t caught_at; /* the line that last said that the program went on; 0: none */
-	struct scan_line now, below;
+	uint64_t shape;            /* of the line; 0: not known yet */
+	uint64_t unproven[SHAPES]; /* shapes of lines in which a cue proves nothing */
+	uint64_t code_line;        /* below the last frame: the line of code that it shows */
+	uint32_t kill;             /* the kernel's kill that details belong to; UINT32_MAX: none */
+	int has_event;             /* a row fitted: maybe a repeat of what another file shows */
+	uint64_t caught_at;        /* the line that last said that the program went on; 0: none */
+	struct scan_line now,
+		below;            /* `now` is cleaned when it is first needed, around `unclean` */
+	const char *unclean;      /* NULL: it was */
 	const char *from, *end;   /* the window, `origin` bytes into the text */
 	const char *start, *stop; /* of the line that is looked at, NULL: none */
 	uint64_t origin;
@@ -67,20 +73,24 @@ struct scan {
 	enum plim_status status;
 };
 
-/* Line feeds up to `to`, in pieces whose count fits a byte: compilers make vectors of that. */
+#define COUNTED_AT_ONCE 64 /* few enough for a byte; compilers make a vector of them */
+
+/* Line feeds up to `to`. */
 static void count_to(struct scan *s, const char *to)
 {
-	const char *p = s->counted;
+	const char joint = s->joint, *p = s->counted;
+	uint64_t lines = 0;
 
-	for (; to - p >= 128; p += 128) {
+	for (; to - p >= COUNTED_AT_ONCE; p += COUNTED_AT_ONCE) {
 		uint8_t n = 0;
 
-		for (int i = 0; i < 128; i++)
-			n = (uint8_t)(n + (p[i] == '\n' || p[i] == s->joint));
-		s->line += n;
+		for (int i = 0; i < COUNTED_AT_ONCE; i++)
+			n = (uint8_t)(n + ((p[i] == '\n') | (p[i] == joint)));
+		lines += n;
 	}
 	for (; p < to; p++)
-		s->line += *p == '\n' || *p == s->joint;
+		lines += *p == '\n' || *p == joint;
+	s->line += lines;
 	s->counted = to > s->counted ? to : s->counted;
 }
 
@@ -674,9 +684,17 @@ static void caught(struct scan *s)
 	}
 }
 
+static void clean_now(struct scan *s)
+{
+	if (s->unclean)
+		scan_line_clean(&s->now, s->start, s->stop, s->unclean);
+	s->unclean = NULL;
+}
+
 /* The line's places are found once, for all the names in it. */
 static int is_anchored(struct scan *s, const char *name)
 {
+	clean_now(s);
 	if (s->placed != s->start)
 		scan_places_of(&s->now, &s->places);
 	s->placed = s->start;
@@ -694,7 +712,7 @@ static void scan_one_setting(struct scan *s, const struct scan_setting *what, co
 	struct messages_file *file = &s->log->files.at[s->file];
 
 	/* a path counts as a frame's, or where a command starts it */
-	if (what->spent == SCAN_SET_SEEN && strpbrk(what->word, "/\\") && !is_in_code(s) &&
+	if (what->spent <= SCAN_SET_NEWEST && strpbrk(what->word, "/\\") && !is_in_code(s) &&
 	    !is_anchored(s, what->word))
 		return;
 	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
@@ -725,11 +743,24 @@ static void command(struct scan *s, const char *at)
 	scan_told(file->told, s->start, at, command_end(s));
 }
 
+/* A log repeats its lines with other numbers: where a cue proved nothing it does not in the next one. */
+static uint64_t *unproven_of(struct scan *s, size_t index, uint64_t *shape)
+{
+	if (!s->shape)
+		s->shape = scan_line_shape(s->start, s->stop);
+	*shape = s->shape + index;
+	return &s->unproven[*shape % SHAPES];
+}
+
 /* The name of a program, or of what it was doing: it counts where it proves that it ran. */
 static void cue(struct scan *s, size_t index)
 {
-	if (is_in_code(s) || is_anchored(s, scan_cues[index].word))
+	uint64_t shape, *unproven = unproven_of(s, index, &shape);
+
+	if (is_in_code(s) || (*unproven != shape && is_anchored(s, scan_cues[index].word)))
 		scan_cue_seen(s->log, index, s->file, s->line);
+	else
+		*unproven = shape;
 }
 
 #define SMI_LINES 6 /* between a GPU's row and the next one's */
@@ -790,6 +821,8 @@ static void look_at_scan(struct scan *s, int16_t entry, const char *at)
 	for (; entry >= 0; entry = scan_anchors_next(a, entry, at, s->end)) {
 		int id = a->entries[entry].id;
 
+		if (id < SCAN_CUE)
+			clean_now(s);
 		switch (id) {
 		case SCAN_FRAME: scan_frame(s); break;
 		case SCAN_ESCAPED:
@@ -846,7 +879,8 @@ static void open_line(struct scan *s, const char *at)
 	s->stop = scan_line_end(at, end);
 	if (s->stop - s->start >= SCAN_LINE_BYTES && at - s->start > SCAN_LINE_BYTES / 4)
 		s->start = at - SCAN_LINE_BYTES / 4;
-	scan_line_clean(&s->now, s->start, s->stop, at);
+	s->unclean = at;
+	s->shape = 0;
 }
 
 /* Rows of a process table, from a line's start; where they end. */
@@ -869,16 +903,22 @@ static const char *table_rows(struct scan *s, const char *p, const char *end, in
 	return p;
 }
 
-/* Nothing begins there but a cue that stood before: its line need not be looked at. */
-static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
+/* Nothing begins there but words that count once and stood before: their line need not be looked at. */
+static int is_old(const struct scan *s, int16_t entry, const char *at)
 {
-	int id = s->anchors->entries[entry].id;
-	uint64_t line;
+	const struct messages_file *file = &s->log->files.at[s->file];
+	int old = 1;
 
-	if (id < SCAN_CUE || id >= SCAN_SETTING)
-		return 0;
-	line = s->log->cues.at[s->log->files.at[s->file].cues + (size_t)(id - SCAN_CUE)];
-	return line && scan_anchors_next(s->anchors, entry, at, s->end) < 0;
+	for (; old && entry >= 0; entry = scan_anchors_next(s->anchors, entry, at, s->end)) {
+		int id = s->anchors->entries[entry].id;
+
+		if (id >= SCAN_SETTING)
+			old = scan_setting_is_old(file->set, &scan_settings[id - SCAN_SETTING]);
+		else
+			old = id >= SCAN_CUE &&
+			      s->log->cues.at[file->cues + (size_t)(id - SCAN_CUE)];
+	}
+	return old;
 }
 
 static int has_failure(const struct scan *s)
@@ -970,7 +1010,7 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 	s->from = from;
 	s->end = end;
 	s->counted = p;
-	s->start = s->stop = NULL;
+	s->start = s->stop = s->unclean = NULL;
 	while (p < safe && !s->status) {
 		int16_t entry;
 
@@ -983,7 +1023,7 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 		p = scan_anchors_find(s->anchors, p, end, &entry);
 		if (p >= safe)
 			break;
-		if (is_old_cue(s, entry, p)) {
+		if (is_old(s, entry, p)) {
 			p++;
 			continue;
 		}

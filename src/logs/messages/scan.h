@@ -4,6 +4,11 @@
 
 #include "messages.h"
 
+static inline char scan_lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
 /* Whose units are read: c10's format_size, anybody's, or those of who writes GB and means 2^30. */
 enum scan_units { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY, SCAN_UNITS_BINARY };
 
@@ -30,6 +35,8 @@ const char *scan_line_start(const char *from, const char *at);
 const char *scan_line_end(const char *at, const char *end);
 /* [start, end) into *l; of more than fits, what stands around `at`. */
 void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at);
+/* A hash of [start, end) in which all digits are the same. */
+uint64_t scan_line_shape(const char *start, const char *end);
 /* A compiler's "file:12:3: warning: ...", PostgreSQL's statement: text that is shown, not what happened. */
 int scan_line_quotes(const struct scan_line *l);
 /*
@@ -156,15 +163,16 @@ void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t
 
 /* How the word's value shows that no more of it can help. */
 enum scan_spent {
-	SCAN_SET_SEEN,  /* by the word alone */
-	SCAN_SET_ON,    /* switched on */
-	SCAN_SET_OFF,   /* switched off, or 0 */
-	SCAN_SET_ONE,   /* 1 or less */
-	SCAN_SET_MOST,  /* nearly all: 0.93 and more */
-	SCAN_SET_FEW,   /* 4 or less; the value counts */
-	SCAN_SET_SHORT, /* 1024 or less; the value counts */
-	SCAN_SET_MUCH,  /* more than 1024 */
-	SCAN_SET_LATE   /* the number right behind it is that of an epoch behind many others */
+	SCAN_SET_SEEN,   /* by the word alone; where it stands first */
+	SCAN_SET_NEWEST, /* by the word alone; where it stands last */
+	SCAN_SET_ON,     /* switched on */
+	SCAN_SET_OFF,    /* switched off, or 0 */
+	SCAN_SET_ONE,    /* 1 or less */
+	SCAN_SET_MOST,   /* nearly all: 0.93 and more */
+	SCAN_SET_FEW,    /* 4 or less; the value counts */
+	SCAN_SET_SHORT,  /* 1024 or less; the value counts */
+	SCAN_SET_MUCH,   /* more than 1024 */
+	SCAN_SET_LATE    /* the number right behind it is that of an epoch behind many others */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */
@@ -179,6 +187,8 @@ void scan_told(char *told, const char *start, const char *at, const char *stop);
 int scan_command(const char *at, const char *stop, char *name, size_t size);
 /* What a script of that name does, as most of its kind are called. */
 enum messages_activity scan_script_does(const char *name);
+/* Would one more place of the word change nothing? */
+int scan_setting_is_old(const struct messages_set *sets, const struct scan_setting *s);
 /* The word at `at`, in the line [start, stop). */
 void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
 		       const char *at, const char *stop, uint64_t line);
@@ -207,13 +217,13 @@ enum scan_special {
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };
 
-/* Three letters of a text decide how far to go; `head`: by the first letters, the entries that may begin. */
+/* Hashes of letters tell where an entry may begin; `head`: by the first letters, the entries that may. */
 #define SCAN_HEAD_BITS 13
 #define SCAN_SEEN_BITS 16
+#define SCAN_PART_BITS 17
 struct scan_anchors {
-	uint8_t shift[1 << 15];
-	uint64_t seen[1 << (SCAN_SEEN_BITS -
-			    6)]; /* a bit for each hash of an entry's first letters */
+	uint64_t seen[1 << (SCAN_SEEN_BITS - 6)]; /* a bit for each hash of first letters */
+	uint8_t parts[1 << SCAN_PART_BITS];       /* a byte for each hash of a part of them */
 	int16_t head[1 << SCAN_HEAD_BITS];
 	struct scan_entry {
 		uint64_t key; /* of its first letters */

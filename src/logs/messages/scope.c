@@ -235,18 +235,6 @@ static int is_training_script(const struct messages_event *e, const struct messa
 	       (c->script && scan_script_does(c->script) == A(TRAINING));
 }
 
-#define SAMPLED_LINES 40 /* between a bar of the sampling and the death behind it */
-
-/* Pictures were sampled, by a bar that is full, and no other was begun: what is left is the VAE's. */
-static int is_sampled(const struct messages_event *e, const struct messages_context *c)
-{
-	const struct messages_set *bar = &c->set[MESSAGES_TASK_SAMPLED];
-
-	return c->engine == E(DIFFUSERS) && bar->line && bar->line < e->line &&
-	       e->line - bar->line <= SAMPLED_LINES && e->traceback.step == PLIM_UNKNOWN &&
-	       c->activity != A(TRAINING) && e->traceback.moment != MESSAGES_LOADING;
-}
-
 #define EVALUATED_LINES 3 /* between an evaluation's last word and who was killed in it */
 
 /* Who is killed writes no traceback: what the log reported last is what was done. */
@@ -287,12 +275,11 @@ static int has_word(const struct messages_log *log, uint32_t file, const char *c
 	return 0;
 }
 
-/* XLA is in JAX, in TensorFlow, next to PyTorch and under Elixir's Nx: its words are of who calls it. */
+/* XLA is in JAX, in TensorFlow, next to PyTorch and elsewhere: its words are of who calls it. */
 static enum messages_engine of_xla(const struct messages_log *log, uint32_t file)
 {
 	static const char *const jax[] = { "jax", "flax", "XLA_PYTHON" };
 	static const char *const torch[] = { "torch_xla", "torch/xla" };
-	static const char *const elixir[] = { "exla", "`iex`", "iex(1)", "iex -S", "lib/nx/" };
 	static const char *const tensorflow[] = { "tensorflow.python", "import tensorflow",
 						  "from tensorflow",   "use tensorflow",
 						  "using tensorflow",  "tf.Session",
@@ -300,8 +287,6 @@ static enum messages_engine of_xla(const struct messages_log *log, uint32_t file
 
 	if (has_word(log, file, jax, sizeof(jax) / sizeof(jax[0])))
 		return E(JAX);
-	if (has_word(log, file, elixir, sizeof(elixir) / sizeof(elixir[0])))
-		return E(UNKNOWN);
 	if (has_word(log, file, torch, sizeof(torch) / sizeof(torch[0])))
 		return E(PYTORCH);
 	return has_word(log, file, tensorflow, sizeof(tensorflow) / sizeof(tensorflow[0]))
@@ -372,10 +357,6 @@ static void settle_activity(const struct messages_event *e, struct messages_cont
 	if ((out->activity == A(GENERATING) || out->activity == A(LOADING)) &&
 	    out->engine == E(DIFFUSERS) && is_training_script(e, out))
 		out->activity = A(TRAINING);
-	/* what a server generates, it serves */
-	if (out->activity == A(GENERATING) &&
-	    (out->engine == E(TGI) || out->engine == E(SGLANG) || out->engine == E(TRITON_SERVER)))
-		out->activity = A(SERVING);
 }
 
 /* A word far above a failure, of another run in the same log, still shows the engine: a log is usually of one program. */
@@ -407,7 +388,4 @@ void messages_find_context(const struct messages_log *log, const struct messages
 		out->activity_line = out->set[MESSAGES_TASK_EVALUATED].line;
 		out->activity_cue = NULL;
 	}
-	if (is_sampled(e, out) && !out->set[MESSAGES_SET_DECODING].line)
-		out->set[MESSAGES_SET_DECODING] =
-			(struct messages_set){ out->set[MESSAGES_TASK_SAMPLED].line, 1, -1 };
 }

@@ -20,6 +20,21 @@ static int setting_is_name(char c)
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
 }
 
+/* Does one of the words, in small letters, stand in the last `far` bytes of [from, to), in any letters? */
+static int says_any(const char *from, const char *to, ptrdiff_t far, const char *const *words,
+		    size_t n)
+{
+	char text[ADVISED_BYTES];
+	size_t length = 0;
+
+	for (const char *p = to - from > far ? to - far : from; p < to; p++)
+		text[length++] = scan_lower(*p);
+	for (size_t i = 0; i < n; i++)
+		if (memmem(text, length, words[i], strlen(words[i])))
+			return 1;
+	return 0;
+}
+
 /* "try setting X=1": a text's advice is not a setting. */
 static int is_advised(const char *start, const char *at, const char *stop)
 {
@@ -28,16 +43,9 @@ static int is_advised(const char *start, const char *at, const char *stop)
 					     "decreasing",  "lowering",    "instead",  "should",
 					     "recommend",   "for example", "or use",   "set '",
 					     "switching to" };
-	const char *from = at - start > ADVISED_BYTES ? at - ADVISED_BYTES : start;
 
-	if (memmem(at, (size_t)(stop - at), " to avoid", 9))
-		return 1;
-	for (const char *p = from; p < at; p++)
-		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-			if ((size_t)(at - p) >= strlen(words[i]) &&
-			    !strncasecmp(p, words[i], strlen(words[i])))
-				return 1;
-	return 0;
+	return memmem(at, (size_t)(stop - at), " to avoid", 9) ||
+	       says_any(start, at, ADVISED_BYTES, words, sizeof(words) / sizeof(words[0]));
 }
 
 #define VALUE_FAR 64 /* between a word and its value, in a table or a list with leaders */
@@ -148,21 +156,15 @@ static int is_anothers(const struct scan_setting *s, const char *start, const ch
 	static const char *const whose[] = {
 		"total", "effective", "global", "eval", "test", "val"
 	};
-	const char *from = at - start > 24 ? at - 24 : start;
 
-	if (s->setting != MESSAGES_SET_BATCH || strncasecmp(s->word, "batch", 5) != 0)
-		return 0;
-	for (const char *p = from; p < at; p++)
-		for (size_t i = 0; i < sizeof(whose) / sizeof(whose[0]); i++)
-			if (!strncasecmp(p, whose[i], strlen(whose[i])))
-				return 1;
-	return 0;
+	return s->setting == MESSAGES_SET_BATCH && !strncasecmp(s->word, "batch", 5) &&
+	       says_any(start, at, 24, whose, sizeof(whose) / sizeof(whose[0]));
 }
 
 #define LATE 10 /* of epochs: what fits in so many fits in the next, if nothing grows */
 
-/* The number of an epoch right behind the word, once it is late. */
-static void see_epoch(struct messages_set *set, const char *p, const char *stop, uint64_t line)
+/* The number of an epoch right behind the word; .line 0: it is not late. */
+static struct messages_set epoch_seen(const char *p, const char *stop, uint64_t line)
 {
 	double number = 0;
 
@@ -172,8 +174,7 @@ static void see_epoch(struct messages_set *set, const char *p, const char *stop,
 		p++;
 	for (; p < stop && *p >= '0' && *p <= '9' && number < 1e9; p++)
 		number = 10 * number + (*p - '0');
-	if (number >= LATE)
-		*set = (struct messages_set){ line, 1, number };
+	return (struct messages_set){ number >= LATE ? line : 0, 1, number };
 }
 
 /* A value that judge() does not know: a section of DeepSpeed's that opens, a flag alone ("--enforce-eager --port 80"). */
@@ -188,8 +189,16 @@ static int is_switched(const struct scan_setting *s, const char *start, const ch
 	       (!*value || value[0] == '-');
 }
 
-void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
-		       const char *at, const char *stop, uint64_t line)
+int scan_setting_is_old(const struct messages_set *sets, const struct scan_setting *s)
+{
+	const struct messages_set *set = &sets[s->setting];
+
+	return s->spent == SCAN_SET_SEEN && set->line && set->spent == 1 && set->value < 0;
+}
+
+/* What the value behind the word shows; .line 0: nothing. */
+static struct messages_set value_seen(const struct scan_setting *s, const char *start,
+				      const char *at, const char *stop, uint64_t line)
 {
 	const char *behind = at + strlen(s->word);
 	char value[VALUE_BYTES];
@@ -198,23 +207,10 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	char *end;
 	int spent;
 
-	if (behind > stop ||
-	    (s->spent != SCAN_SET_SEEN && at > start && setting_is_name(at[-1]) &&
-	     setting_is_name(*at)) ||
-	    is_advised(start, at, stop) || is_anothers(s, start, at))
-		return;
-	if (s->spent == SCAN_SET_SEEN) {
-		*set = (struct messages_set){ line, 1, -1 };
-		return;
-	}
-	if (s->spent == SCAN_SET_LATE) {
-		see_epoch(set, behind, stop, line);
-		return;
-	}
 	while (s->spent == SCAN_SET_MUCH && behind[-1] >= '0' && behind[-1] <= '9')
 		behind--; /* a value's first digit, in a word that was too short without it */
 	if (behind < stop && setting_is_name(*behind) && setting_is_name(behind[-1]))
-		return; /* another name */
+		return (struct messages_set){ 0 }; /* another name */
 	n = value_behind(behind, stop, value);
 	number = strtod(value, &end);
 	if (!n || *end || value[0] == '-')
@@ -222,8 +218,29 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	spent = setting_is_named(s, value) ? 1 : judge_setting(s->spent, value, number);
 	if (spent < 0 && is_switched(s, start, at, behind, stop, n ? value : ""))
 		spent = 1;
-	if (spent >= 0)
-		*set = (struct messages_set){ line, spent, number };
+	return (struct messages_set){ spent >= 0 ? line : 0, spent, number };
+}
+
+void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
+		       const char *at, const char *stop, uint64_t line)
+{
+	struct messages_set seen = { line, 1, -1 };
+	int has_value = s->spent > SCAN_SET_NEWEST;
+
+	if (stop - at < (ptrdiff_t)strlen(s->word) ||
+	    (has_value && at > start && setting_is_name(at[-1]) && setting_is_name(*at)))
+		return;
+	if (s->spent == SCAN_SET_LATE)
+		seen = epoch_seen(at + strlen(s->word), stop, line);
+	else if (has_value)
+		seen = value_seen(s, start, at, stop, line);
+	/* most say once more what is known, and need no closer look */
+	if (!seen.line ||
+	    (s->spent < SCAN_SET_LATE && has_value && set->line && set->spent == seen.spent &&
+	     set->value <= seen.value && set->value >= seen.value))
+		return;
+	if (!is_anothers(s, start, at) && !is_advised(start, at, stop))
+		*set = seen;
 }
 
 /* ---- scripts ---- */
@@ -326,7 +343,7 @@ static int is_size(const char *name)
 
 static char plain(char c)
 {
-	return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+	return c == '-' ? '_' : scan_lower(c);
 }
 
 /* Where the name stands in a text as a flag; NULL: nowhere. */
@@ -399,46 +416,6 @@ double messages_number_told(const char *told, const char *name)
 		return -1;
 	number = strtod(got, &end);
 	return end > got && number >= 0 ? number : -1;
-}
-
-/* The size that is reported, if it is no larger than the one of digits at `p`; < 0: it is, or there is none. */
-static double size_told(const char *told, const char *name, const char *p)
-{
-	double told_size =
-		strlen(name) < 3 || !is_size(name) ? -1 : messages_number_told(told, name);
-
-	return told_size >= 2 && told_size <= strtod(p, NULL) && told_size < 1e9 ? told_size : -1;
-}
-
-void messages_lower_told(const char *told, char *text)
-{
-	char name[NAME_BYTES];
-
-	for (char *p = text; *p; p++) {
-		size_t n = 0, digits;
-		double size;
-		int written;
-
-		p += strspn(p, " ,;\"'(");
-		p += strspn(p, "-");
-		while (n + 1 < NAME_BYTES && (setting_is_name(p[n]) || p[n] == '-')) {
-			name[n] = p[n];
-			n++;
-		}
-		name[n] = 0;
-		p += n;
-		if (!*p)
-			return;
-		digits = strspn(p + 1, "0123456789");
-		size = (*p == '=' || *p == ' ') && digits ? size_told(told, name, p + 1) : -1;
-		if (size < 0)
-			continue;
-		written = snprintf(name, sizeof(name), "%u", (unsigned)size / 2);
-		if (written > 0 && (size_t)written <= digits) {
-			memcpy(p + 1, name, (size_t)written);
-			memmove(p + 1 + written, p + 1 + digits, strlen(p + 1 + digits) + 1);
-		}
-	}
 }
 
 /* Does a line of the text, not a command's flag, show the setting of that name to be at its end? */

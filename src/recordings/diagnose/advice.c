@@ -35,19 +35,14 @@ int findings_is_pytorch(const struct messages_context *c)
 	return advice_fits(advice_cached | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine);
 }
 
-static int advice_known(struct messages_bytes b)
-{
-	return b.low != PLIM_UNKNOWN;
-}
-
 /* Would what others hold have served the request?  Where it would not, they are not the first to look at. */
 static int would_serve(const struct messages_event *e, const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
 
-	if (t->nearly && advice_known(o->total) && o->tried.low >= o->total.high / 2)
+	if (t->nearly && messages_known(o->total) && o->tried.low >= o->total.high / 2)
 		return 0;
-	return !advice_known(o->tried) || !advice_known(o->free) ||
+	return !messages_known(o->tried) || !messages_known(o->free) ||
 	       t->outside.high + o->free.high >= o->tried.low;
 }
 
@@ -68,18 +63,19 @@ static uint64_t facts_of_sizes(const struct messages_event *e, const struct find
 	const struct messages_oom *o = &e->oom;
 	uint64_t facts = 0;
 
-	if (advice_known(o->tried) && advice_known(o->total) && o->tried.low >= o->total.high / 2)
+	if (messages_known(o->tried) && messages_known(o->total) &&
+	    o->tried.low >= o->total.high / 2)
 		facts |= F(HALF);
-	if (advice_known(o->total) && advice_known(o->reserved) &&
+	if (messages_known(o->total) && messages_known(o->reserved) &&
 	    o->reserved.low / 3 > o->total.high / 2)
 		facts |= F(LENT);
-	if (e->wording->class == MESSAGES_HOST && advice_known(o->tried) && advice_known(o->free) &&
-	    o->tried.low / 2 > o->free.high)
+	if (e->wording->class == MESSAGES_HOST && messages_known(o->tried) &&
+	    messages_known(o->free) && o->tried.low / 2 > o->free.high)
 		facts |= F(LENT);
-	if (e->wording->class == MESSAGES_BUDGET && advice_known(o->allocated) &&
+	if (e->wording->class == MESSAGES_BUDGET && messages_known(o->allocated) &&
 	    o->allocated.high <= SMALL_BYTES)
 		facts |= F(LITTLE);
-	if (advice_known(t->request) && advice_known(o->unallocated) &&
+	if (messages_known(t->request) && messages_known(o->unallocated) &&
 	    o->unallocated.low >= t->request.high)
 		facts |= F(AMONG);
 	if (is_fork(e))
@@ -102,7 +98,7 @@ static uint64_t facts_of_words(const struct messages_event *e)
 		facts |= F(XLA);
 	if (strstr(words, "data type <U") || strstr(words, "data type |S"))
 		facts |= F(TEXTS);
-	if (!advice_known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
+	if (!messages_known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F(BARE) | F(HANDLE) : F(BARE);
 	if (findings_bare(e) && (strstr(e->text, "THCStorage") || strstr(e->text, "THCTensor")))
 		facts |= F(STORAGE);
@@ -132,12 +128,12 @@ static uint64_t facts_of_words(const struct messages_event *e)
 static uint64_t facts_of_request(const struct messages_event *e)
 {
 	const struct messages_oom *o = &e->oom;
-	int is_alone = !advice_known(o->total) && e->wording->family == MESSAGES_PYTORCH;
+	int is_alone = !messages_known(o->total) && e->wording->family == MESSAGES_PYTORCH;
 	uint64_t facts = 0;
 
-	if (advice_known(e->used) && advice_known(o->total) && e->used.low > o->total.high)
+	if (messages_known(e->used) && messages_known(o->total) && e->used.low > o->total.high)
 		facts |= F(BIG);
-	if (!advice_known(o->tried))
+	if (!messages_known(o->tried))
 		return facts;
 	if (o->tried.low >= ABSURD_BYTES)
 		facts |= F(ABSURD);
@@ -146,7 +142,7 @@ static uint64_t facts_of_request(const struct messages_event *e)
 	if (o->tried.high < TINY_BYTES)
 		facts |= F(TINY);
 	if (o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
-	    (advice_known(o->total) && o->tried.low > o->total.high))
+	    (messages_known(o->total) && o->tried.low > o->total.high))
 		facts |= F(HUGE);
 	return facts;
 }
@@ -154,8 +150,8 @@ static uint64_t facts_of_request(const struct messages_event *e)
 /* Is far more than was asked for neither PyTorch's nor known to be free? */
 static int is_unseen(const struct messages_oom *o)
 {
-	return advice_known(o->tried) && advice_known(o->total) && advice_known(o->reserved) &&
-	       !advice_known(o->free) &&
+	return messages_known(o->tried) && messages_known(o->total) &&
+	       messages_known(o->reserved) && !messages_known(o->free) &&
 	       (o->total.low > o->reserved.high + 2 * o->tried.high ||
 		(o->tried.low >= BLOCK_BYTES && o->total.low > o->reserved.high + o->tried.high));
 }
@@ -166,20 +162,21 @@ static uint64_t facts_of_card(const struct messages_event *e, const struct findi
 	const struct messages_oom *o = &e->oom;
 	uint64_t facts = t->ranks ? F(RANKS) : 0;
 
-	if (advice_known(o->free) && advice_known(o->total) && e->wording->class == MESSAGES_BUDGET)
+	if (messages_known(o->free) && messages_known(o->total) &&
+	    e->wording->class == MESSAGES_BUDGET)
 		facts |= F(SHARE);
-	if (o->processes >= 2 && advice_known(o->others) && advice_known(o->tried) &&
+	if (o->processes >= 2 && messages_known(o->others) && messages_known(o->tried) &&
 	    o->others.low >= o->tried.high)
 		facts |= F(SIBLINGS);
-	if (advice_known(o->free) && !advice_known(o->total) && !advice_known(o->allocated) &&
+	if (messages_known(o->free) && !messages_known(o->total) && !messages_known(o->allocated) &&
 	    o->free.high < SCARCE_BYTES)
 		facts |= F(SCARCE);
 	if (t->bound_by == FINDINGS_BOUND_UNKNOWN && is_unseen(o))
 		facts |= F(UNSEEN);
-	if (advice_known(o->total) && o->total.high <= SMALL_BYTES)
+	if (messages_known(o->total) && o->total.high <= SMALL_BYTES)
 		facts |= F(SMALL);
-	if (advice_known(o->others) && advice_known(o->allowed) && !advice_known(o->total) &&
-	    advice_known(o->allocated) && o->others.low > o->allowed.high / 5 * 3)
+	if (messages_known(o->others) && messages_known(o->allowed) && !messages_known(o->total) &&
+	    messages_known(o->allocated) && o->others.low > o->allowed.high / 5 * 3)
 		facts |= F(BESIDE);
 	if (o->device != UINT32_MAX && o->device)
 		facts |= F(NOT_FIRST);
@@ -191,9 +188,9 @@ static int may_have_gaps(const struct messages_event *e, const struct findings_t
 {
 	const struct messages_oom *o = &e->oom;
 
-	if (advice_known(t->request) && advice_known(t->room))
-		return !advice_known(o->unallocated) || o->unallocated.high >= t->request.low;
-	return (!advice_known(o->tried) || !advice_known(o->free)) &&
+	if (messages_known(t->request) && messages_known(t->room))
+		return !messages_known(o->unallocated) || o->unallocated.high >= t->request.low;
+	return (!messages_known(o->tried) || !messages_known(o->free)) &&
 	       e->wording->family != MESSAGES_LIBRARY;
 }
 
@@ -210,7 +207,7 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 		return facts;
 	if (may_have_gaps(e, t))
 		facts |= F(GAPS);
-	if (advice_known(e->limit) && e->limit.high)
+	if (messages_known(e->limit) && e->limit.high)
 		facts |= F(LIMIT);
 	return facts;
 }
@@ -224,7 +221,7 @@ static double share_wanted(const struct messages_event *e)
 {
 	const struct messages_oom *o = &e->oom;
 
-	if (!advice_known(e->lacks) || !advice_known(o->total) || e->share <= 0 || e->share > 1)
+	if (!messages_known(e->lacks) || !messages_known(o->total) || e->share <= 0 || e->share > 1)
 		return 0;
 	return e->share + 0.02 + (double)e->lacks.high / (double)o->total.low;
 }
@@ -236,8 +233,8 @@ static uint64_t facts_of_share(const struct messages_event *e, const struct mess
 	uint64_t facts = wanted > SHARE_MOST ? F(LACKS) : wanted > 0 ? F(RAISE) : 0;
 
 	/* the KV cache fills no more than the share: what is far above it is weights and activations */
-	if (e->wording->class == MESSAGES_DEVICE && advice_known(e->oom.allocated) &&
-	    advice_known(e->oom.total) &&
+	if (e->wording->class == MESSAGES_DEVICE && messages_known(e->oom.allocated) &&
+	    messages_known(e->oom.total) &&
 	    (double)e->oom.allocated.low >
 		    (set->line && set->value > 0 ? set->value + SHARE_FAR : SHARE_ALL) *
 			    (double)e->oom.total.high)
@@ -288,11 +285,11 @@ static uint64_t facts_of_program(const struct messages_event *e, const struct me
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
 		facts |= F(LARGE);
 	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
-	    advice_known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
+	    messages_known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
 		facts |= F(FILLED);
 	if ((e->wording->class == MESSAGES_HOST_KILL ||
 	     e->wording->class == MESSAGES_CGROUP_KILL) &&
-	    advice_known(e->rss) && e->rss.high && e->rss.high < LITTLE_BYTES)
+	    messages_known(e->rss) && e->rss.high && e->rss.high < LITTLE_BYTES)
 		facts |= F(FILLED);
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
 	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
@@ -306,12 +303,13 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 {
 	uint64_t facts = t->free_enough ? F(FREE) : 0;
 
-	if (advice_known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
+	if (messages_known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN &&
+	    would_serve(e, t))
 		facts |= F(OUTSIDE);
 	facts |= facts_of_words(e) | facts_of_numbers(e, t) | facts_of_sizes(e, t) |
 		 facts_of_share(e, c) | facts_of_limit(e);
-	if (t->elsewhere || !advice_known(e->oom.reserved) ||
-	    (advice_known(t->outside) && t->outside.low > e->oom.reserved.high))
+	if (t->elsewhere || !messages_known(e->oom.reserved) ||
+	    (messages_known(t->outside) && t->outside.low > e->oom.reserved.high))
 		facts |= F(ELSEWHERE);
 	if (findings_one_buffer(e, c))
 		facts |= F(ONE_BUFFER);
@@ -456,7 +454,6 @@ static const struct {
 	{ "running}", MESSAGES_SET_RUNNING, 32 },     { "context}", MESSAGES_SET_CONTEXT, 8192 },
 	{ "few}", MESSAGES_SET_SEQUENCES, 16 },       { "short}", MESSAGES_SET_CONTEXT, 4096 },
 	{ "sequence}", MESSAGES_SET_LENGTH, 2048 },   { "batch}", MESSAGES_SET_BATCH, 8 },
-	{ "batch-few}", MESSAGES_SET_BATCH, 4 },
 };
 
 #define GRAPHS 16 /* the largest batch of SGLang's CUDA graphs */
@@ -482,13 +479,7 @@ static void value_of(const char *name, const struct messages_event *e,
 		snprintf(out, size, "%u", halved(c, sizes[i].set, sizes[i].otherwise));
 		return;
 	}
-	if (!strncmp(name, "image}", 6)) {
-		unsigned edge = smaller_edge(c);
-
-		*out = 0;
-		if (edge)
-			snprintf(out, size, " %u", edge);
-	} else if (!strncmp(name, "resolution}", 11)) {
+	if (!strncmp(name, "resolution}", 11)) {
 		snprintf(out, size, "%u", smaller_edge(c) ? smaller_edge(c) : 512);
 	} else if (!strncmp(name, "share}", 6)) {
 		double share = (double)e->oom.free.low / (double)e->oom.total.high;
@@ -541,8 +532,6 @@ static const char *filled(const char *text, size_t n, const struct messages_even
 		}
 	}
 	out[to] = 0;
-	if (c->told)
-		messages_lower_told(c->told, out);
 	if (c->set[MESSAGES_SET_BATCH].line && c->set[MESSAGES_SET_BATCH].spent)
 		leave_batch(out);
 	return out;
@@ -560,53 +549,6 @@ static size_t brief(const char *text)
 	return n;
 }
 
-/* Where a piece of "A, or B, with C" ends, and the next begins. */
-static size_t piece_of(const char *text, size_t *skip)
-{
-	static const char *const between[] = { ", or ", ", with ", " or ", ", " };
-
-	for (size_t i = 0; text[i]; i++)
-		for (size_t k = 0; k < sizeof(between) / sizeof(between[0]); k++)
-			if (!strncmp(text + i, between[k], strlen(between[k]))) {
-				*skip = i + strlen(between[k]);
-				return i;
-			}
-	*skip = strlen(text);
-	return *skip;
-}
-
-/* The word of less that the piece begins with; "": none. */
-static const char *less_of(const char *piece)
-{
-	static const char *const less[] = { "a smaller ", "smaller ", "fewer ", "a shorter ",
-					    "shorter ",   "less ",    "lower ", "a lower " };
-
-	for (size_t i = 0; i < sizeof(less) / sizeof(less[0]); i++)
-		if (!strncmp(piece, less[i], strlen(less[i])))
-			return less[i];
-	return "";
-}
-
-/* What is left of a row whose fix is set already: what names no flag, or less of it; "": nothing. */
-static const char *untried(const struct advice_row *r, char *out, size_t size)
-{
-	const char *from = r->first ? r->first : "";
-	size_t skip, n;
-
-	*out = 0;
-	for (; *from; from += skip) {
-		size_t had = strlen(out);
-
-		n = piece_of(from, &skip);
-		if ((memchr(from, '-', n) || memchr(from, '=', n) || memchr(from, '{', n)) &&
-		    !*less_of(from))
-			continue;
-		if (had + n + 8 < size)
-			snprintf(out + had, size - had, "%s%.*s", had ? ", or " : "", (int)n, from);
-	}
-	return out;
-}
-
 /* One more thing to do, if there is room and it is not there yet. */
 static struct findings_action *add_action(struct findings_advised *out, const char *what)
 {
@@ -622,17 +564,6 @@ static struct findings_action *add_action(struct findings_advised *out, const ch
 	to->example = 0;
 	out->action_count++;
 	return to;
-}
-
-/* What the text shows to be set already is not advised: what else the row has is. */
-static void advise_rest(const struct advice_row *r, struct findings_advised *out)
-{
-	char rest[256];
-
-	if (r->list != FINDINGS_HELPS || !*untried(r, rest, sizeof(rest)))
-		return;
-	lines_add(&out->lists[r->list], "%s", rest);
-	add_action(out, rest);
 }
 
 /* The value that the text shows to be set of the first {size} in the words; < 0: none. */
@@ -669,39 +600,61 @@ static const char *action_of(const struct advice_row *r, const struct messages_e
 	return out;
 }
 
-static void advise(const struct advice_row *r, const struct messages_event *e,
-		   const struct messages_context *c, struct findings_advised *out)
+static void advise_action(const struct advice_row *r, const struct messages_event *e,
+			  const struct messages_context *c, struct findings_advised *out)
 {
 	char text[512];
-	struct findings_action *action;
+	struct findings_action *action = add_action(out, action_of(r, e, c, text, sizeof(text)));
 
-	lines_add(&out->lists[r->list], "%s",
-		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
-	if (r->list != FINDINGS_HELPS)
-		return;
-	action = add_action(out, action_of(r, e, c, text, sizeof(text)));
 	if (action && r->fix) {
 		filled(r->fix, strlen(r->fix), e, c, action->fix, sizeof(action->fix));
 		action->example = r->example;
 	}
 }
 
+static void advise(const struct advice_row *r, const struct messages_event *e,
+		   const struct messages_context *c, struct findings_advised *out)
+{
+	char text[512];
+
+	lines_add(&out->lists[r->list], "%s",
+		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
+	if (r->list == FINDINGS_HELPS)
+		advise_action(r, e, c, out);
+}
+
+/* What helps against gaps alone, where they would have served the request; NULL: they would not, or nothing helps. */
+static const struct advice_row *against_gaps(const struct advice_case *x)
+{
+	for (size_t i = 0; x->facts & F(AMONG) && i < advice_row_count; i++) {
+		const struct advice_row *r = &advice_rows[i];
+
+		if (r->list == FINDINGS_HELPS && !r->last &&
+		    r->causes == 1u << FINDINGS_CAUSE_FRAGMENTATION && advice_row_fits(r, x) &&
+		    tried(r, x->context) < 2)
+			return r;
+	}
+	return NULL;
+}
+
 static void advise_all(const struct messages_event *e, const struct findings_told *t,
 		       const struct messages_context *c, struct findings_advised *out)
 {
 	const struct advice_case x = { e, t, c, facts_of(e, t, c) };
+	const struct advice_row *gaps = against_gaps(&x);
 
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
 		for (size_t i = 0; i < advice_row_count; i++) {
 			const struct advice_row *r = &advice_rows[i];
 
-			if (!advice_row_fits(r, &x) || is_later(r, t, c) != later)
+			if (!advice_row_fits(r, &x) || is_later(r, t, c) != later ||
+			    tried(r, c) == 2)
 				continue;
-			if (tried(r, c) == 2)
-				advise_rest(r, out);
-			else
-				advise(r, e, c, out);
+			/* the last place is for what the numbers show, though it is not the likeliest */
+			if (gaps && out->action_count + 1 == FINDINGS_ACTIONS)
+				advise_action(gaps, e, c, out);
+			advise(r, e, c, out);
 		}
 }
 

@@ -5,11 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-static int sentence_known(struct messages_bytes b)
-{
-	return b.low != PLIM_UNKNOWN;
-}
-
 static struct plim_interval sentence_range_of(struct messages_bytes b)
 {
 	return (struct plim_interval){ b.low, b.high };
@@ -70,11 +65,11 @@ static void tell_room(struct lines *l, const struct messages_event *e,
 	struct messages_bytes left;
 	char a[32], b[32], c[32];
 
-	if (!sentence_known(t->room) || !sentence_known(t->request) ||
+	if (!messages_known(t->room) || !messages_known(t->request) ||
 	    e->wording->class != MESSAGES_DEVICE)
 		return;
-	if (context->backend == MESSAGES_BACKEND_MPS && sentence_known(e->oom.allowed) &&
-	    sentence_known(e->oom.others)) {
+	if (context->backend == MESSAGES_BACKEND_MPS && messages_known(e->oom.allowed) &&
+	    messages_known(e->oom.others)) {
 		struct messages_bytes all = {
 			e->oom.allocated.low + e->oom.others.low + e->oom.tried.low,
 			e->oom.allocated.high + e->oom.others.high + e->oom.tried.high
@@ -127,9 +122,9 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 	const struct messages_oom *o = &e->oom;
 	char a[32], b[32];
 
-	if (!sentence_known(o->allocated) || !sentence_known(o->unallocated))
+	if (!messages_known(o->allocated) || !messages_known(o->unallocated))
 		return;
-	if (sentence_known(t->request) && o->unallocated.low >= t->request.high && !t->elsewhere)
+	if (messages_known(t->request) && o->unallocated.low >= t->request.high && !t->elsewhere)
 		lines_add(
 			l,
 			"%s was allocated and %s reserved but free, more than was asked for: that "
@@ -139,7 +134,7 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 	else
 		lines_add(l, "%s was allocated, %s reserved but free",
 			  messages_size(a, o->allocated), messages_size(b, o->unallocated));
-	if (sentence_known(o->private_pools))
+	if (messages_known(o->private_pools))
 		lines_add(l,
 			  "%s of it is in private pools of CUDA graphs, which nothing else can use",
 			  messages_size(a, o->private_pools));
@@ -149,8 +144,8 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 
 static int is_full(const struct messages_oom *o)
 {
-	return sentence_known(o->free) &&
-	       (!sentence_known(o->total) || o->free.low < o->total.low / FULL_PART);
+	return messages_known(o->free) &&
+	       (!messages_known(o->total) || o->free.low < o->total.low / FULL_PART);
 }
 
 /* What is odd in the numbers of a GPU. */
@@ -158,12 +153,12 @@ static void tell_odd(struct lines *l, const struct messages_oom *o)
 {
 	char a[32];
 
-	if (sentence_known(o->reserved) && sentence_known(o->total) &&
+	if (messages_known(o->reserved) && messages_known(o->total) &&
 	    o->reserved.low > o->total.high)
 		lines_add(l, "PyTorch holds more than the GPU has: Windows' driver lends host "
 			     "memory to "
 			     "it, which is slow, and had no more of that either");
-	if (o->own_listed && sentence_known(o->this_process))
+	if (o->own_listed && messages_known(o->this_process))
 		lines_add(l,
 			  "one of the processes in the text is this one, under the number that it "
 			  "has outside of its container: only so does %s of PyTorch's fit on the "
@@ -177,25 +172,25 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 	const struct messages_oom *o = &e->oom;
 	char a[32], b[32], c[32];
 
-	if (t->bound_by == FINDINGS_BOUND_LIMIT && sentence_known(o->others) &&
-	    !sentence_known(o->total))
+	if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->others) &&
+	    !messages_known(o->total))
 		lines_add(l,
 			  "the limit of %s is what PYTORCH_MPS_HIGH_WATERMARK_RATIO allows of the "
 			  "machine's memory",
 			  messages_size(a, o->allowed));
-	else if (t->bound_by == FINDINGS_BOUND_LIMIT && sentence_known(o->allowed) && !is_pytorch)
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->allowed) && !is_pytorch)
 		lines_add(l,
 			  "a limit that the program's own pool was given stopped it (%s), not the "
 			  "card",
 			  messages_size(a, o->allowed));
-	else if (t->bound_by == FINDINGS_BOUND_LIMIT && sentence_known(o->allowed))
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->allowed))
 		lines_add(l,
 			  "a limit of this process stopped it (%s allowed), not the GPU%s%s: "
 			  "set_per_process_memory_fraction, or per_process_memory_fraction",
 			  messages_size(a, o->allowed),
-			  sentence_known(o->free) ? ", which had free " : "",
-			  sentence_known(o->free) ? messages_size(b, o->free) : "");
-	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && sentence_known(o->others))
+			  messages_known(o->free) ? ", which had free " : "",
+			  messages_known(o->free) ? messages_size(b, o->free) : "");
+	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && messages_known(o->others))
 		lines_add(l, "other processes hold %s of the GPU's %s; %s was free",
 			  messages_size(a, o->others), messages_size(b, o->total),
 			  messages_size(c, o->free));
@@ -210,12 +205,12 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 			  "the driver had %s free and was asked for %s: a limit that this release "
 			  "does not print, or someone who held memory only for that moment",
 			  messages_size(a, o->free), messages_size(b, o->tried));
-	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !sentence_known(o->free))
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !messages_known(o->free))
 		lines_add(l,
 			  "PyTorch held %s of the GPU's %s, and what was free of the rest the text "
 			  "does not say: other processes, or a driver that gives no such block",
 			  messages_size(a, o->reserved), messages_size(b, o->total));
-	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && sentence_known(t->outside))
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(t->outside))
 		lines_add(l,
 			  "%s of the GPU is neither free nor PyTorch's: another process's, or of "
 			  "this one outside PyTorch; this text does not say whose (%s)",
@@ -223,13 +218,13 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 			  o->own_listed ? "it was written in a container, whose processes have "
 					  "other numbers outside"
 					: "no NVML, as under WSL, or a release before 2.1");
-	else if (t->bound_by == FINDINGS_BOUND_DEVICE && sentence_known(o->free) &&
+	else if (t->bound_by == FINDINGS_BOUND_DEVICE && messages_known(o->free) &&
 		 (is_full(o) || !t->nearly))
 		lines_add(l,
 			  is_full(o) ? "the GPU was full: %s free of %s"
 				     : "less was free than was asked for: %s of %s",
 			  messages_size(a, o->free),
-			  sentence_known(o->total) ? messages_size(b, o->total) : "it");
+			  messages_known(o->total) ? messages_size(b, o->total) : "it");
 	tell_odd(l, o);
 }
 
@@ -241,13 +236,13 @@ static void tell_kill(struct lines *l, const struct diagnose_text *x)
 
 	if (e->pid != PLIM_UNKNOWN)
 		snprintf(pid, sizeof(pid), " (pid %llu)", (unsigned long long)e->pid);
-	if (sentence_known(e->rss))
+	if (messages_known(e->rss))
 		lines_add(l, "%s%s held %s of memory of its own when it was killed",
 			  x->process ? x->process : "the process", pid, messages_size(a, e->rss));
-	if (sentence_known(e->used) && sentence_known(e->limit))
+	if (messages_known(e->used) && messages_known(e->limit))
 		lines_add(l, "%s was used of a limit of %s", messages_size(a, e->used),
 			  messages_size(b, e->limit));
-	else if (sentence_known(e->used))
+	else if (messages_known(e->used))
 		lines_add(l, "the job used %s", messages_size(a, e->used));
 	if (e->table_processes > 1)
 		lines_add(l, "the %llu processes of the kernel's table held %s together",
@@ -274,16 +269,16 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 	char a[MESSAGES_SIZE], b[MESSAGES_SIZE], c[MESSAGES_SIZE];
 
 	/* XLA's allocator reports its pool in TensorFlow's words, and the compiler of one program */
-	if (e->wording->family == MESSAGES_JAX && sentence_known(e->used) &&
-	    sentence_known(e->limit) && e->used.low <= e->limit.high)
+	if (e->wording->family == MESSAGES_JAX && messages_known(e->used) &&
+	    messages_known(e->limit) && e->used.low <= e->limit.high)
 		lines_add(l, "of the %s that XLA's pool may hold, %s was in use",
 			  messages_size(a, e->limit), messages_size(b, e->used));
-	else if (e->wording->family == MESSAGES_JAX && sentence_known(e->used) &&
-		 !sentence_known(o->total))
+	else if (e->wording->family == MESSAGES_JAX && messages_known(e->used) &&
+		 !messages_known(o->total))
 		lines_add(l, "the program that was to run needs %s in all, by the compiler's table",
 			  messages_size(a, e->used));
-	if (e->wording->family == MESSAGES_TENSORFLOW && sentence_known(e->used) &&
-	    sentence_known(e->limit))
+	if (e->wording->family == MESSAGES_TENSORFLOW && messages_known(e->used) &&
+	    messages_known(e->limit))
 		lines_add(l, "of the %s that TensorFlow may use, %s was in use: %s was left",
 			  messages_size(a, e->limit), messages_size(b, e->used),
 			  messages_size(
@@ -293,14 +288,14 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 							      e->limit.high > e->used.low
 								      ? e->limit.high - e->used.low
 								      : 0 }));
-	if (sentence_known(o->others) && sentence_known(o->allowed) && !sentence_known(o->total))
+	if (messages_known(o->others) && messages_known(o->allowed) && !messages_known(o->total))
 		lines_add(
 			l,
 			"%s of the %s that the GPU may use are neither PyTorch's tensors nor free: "
 			"usually Metal's other allocations, of this program's compiled graphs and "
 			"libraries",
 			messages_size(a, o->others), messages_size(b, o->allowed));
-	if (o->processes >= 2 && sentence_known(o->others) && sentence_known(o->tried) &&
+	if (o->processes >= 2 && messages_known(o->others) && messages_known(o->tried) &&
 	    o->others.low >= o->tried.high)
 		lines_add(
 			l,
@@ -308,7 +303,7 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 			o->processes, messages_size(a, o->others));
 	if (e->share > 0 && e->share <= 1 && e->wording->family == MESSAGES_LAUNCHER)
 		lines_add(l,
-			  sentence_known(e->limit)
+			  messages_known(e->limit)
 				  ? "its threshold was %.0f %% of that"
 				  : "%.0f %% of the machine's memory was in use shortly before",
 			  e->share * 100);

@@ -10,11 +10,6 @@
 /* A GPU with less free than this part of it is full: the driver's own pieces are some MiB. */
 #define FULL_PART 20
 
-static int short_known(struct messages_bytes b)
-{
-	return b.low != PLIM_UNKNOWN;
-}
-
 /* The sizes of a sentence, each in a buffer of its own. */
 struct sizes {
 	char at[4][MESSAGES_SIZE];
@@ -52,26 +47,26 @@ static void say_sizes(const struct messages_event *e, const struct messages_cont
 	const char *tried = messages_size(z.at[0], o->tried);
 	const char *total = messages_size(z.at[1], o->total);
 
-	if (short_known(o->tried) && short_known(o->free) && short_known(o->total))
+	if (messages_known(o->tried) && messages_known(o->free) && messages_known(o->total))
 		snprintf(out, size, "%s%s: %s refused with %s of %s free", gpu,
 			 o->free.low < o->total.low / FULL_PART ? " full" : "", tried,
 			 messages_size(z.at[2], o->free), total);
-	else if (short_known(e->used) && short_known(o->total) &&
+	else if (messages_known(e->used) && messages_known(o->total) &&
 		 e->wording->family == MESSAGES_JAX)
 		snprintf(out, size, "%s too small: the compiled program needs %s, it has %s", gpu,
 			 messages_size(z.at[2], e->used), total);
-	else if (short_known(e->limit) && short_known(e->used) && short_known(o->tried))
+	else if (messages_known(e->limit) && messages_known(e->used) && messages_known(o->tried))
 		snprintf(out, size, "%s: %s's pool of %s is full: %s refused, %s in use", gpu,
 			 own_name(c), messages_size(z.at[2], e->limit), tried,
 			 messages_size(z.at[3], e->used));
-	else if (short_known(o->tried) && short_known(o->total))
+	else if (messages_known(o->tried) && messages_known(o->total))
 		snprintf(out, size, "%s out of memory: %s refused, it has %s", gpu, tried, total);
-	else if (short_known(o->tried) && short_known(o->free))
+	else if (messages_known(o->tried) && messages_known(o->free))
 		snprintf(out, size, "%s full: %s refused with %s free", gpu, tried,
 			 messages_size(z.at[2], o->free));
-	else if (short_known(o->tried))
+	else if (messages_known(o->tried))
 		snprintf(out, size, "%s out of memory: %s refused", gpu, tried);
-	else if (short_known(e->used) && short_known(o->total))
+	else if (messages_known(e->used) && messages_known(o->total))
 		snprintf(out, size, "%s full: a request was refused with %s of %s in use", gpu,
 			 messages_size(z.at[2], e->used), total);
 	else
@@ -87,7 +82,7 @@ static void say_limit(const struct messages_event *e, const char *gpu, char *out
 
 	messages_size(z.at[0], o->allowed);
 	messages_size(z.at[1], o->tried);
-	if (short_known(o->others) && !short_known(o->total))
+	if (messages_known(o->others) && !messages_known(o->total))
 		snprintf(out, size, "%s may use %s of this machine's memory: %s refused", gpu,
 			 z.at[0], z.at[1]);
 	else
@@ -110,17 +105,18 @@ static void say_device(const struct messages_event *e, const struct findings_tol
 			 "%s: cuBLAS could not start: the GPU was full, or an index was out of "
 			 "range",
 			 gpu);
-	else if (findings_one_buffer(e, c) && short_known(o->tried))
+	else if (findings_one_buffer(e, c) && messages_known(o->tried))
 		snprintf(out, size, "%s: %s refused in one buffer: the driver gives none so large",
 			 gpu, tried);
-	else if (strstr(pattern, "unified memory") && short_known(o->tried))
+	else if (strstr(pattern, "unified memory") && messages_known(o->tried))
 		snprintf(out, size, "%s: %s of unified memory refused, the host's and the GPU's",
 			 gpu, tried);
-	else if (short_known(o->tried) && short_known(o->total) && o->tried.low > o->total.high)
+	else if (messages_known(o->tried) && messages_known(o->total) &&
+		 o->tried.low > o->total.high)
 		snprintf(out, size, "%s too small: %s was asked for at once, it has %s", gpu, tried,
 			 messages_size(z.at[1], o->total));
-	else if (t->bound_by == FINDINGS_BOUND_LIMIT && short_known(o->allowed) &&
-		 short_known(o->tried))
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->allowed) &&
+		 messages_known(o->tried))
 		say_limit(e, gpu, out, size);
 	else if (t->free_enough)
 		snprintf(out, size, "%s not full: %s refused with %s free", gpu, tried,
@@ -143,11 +139,11 @@ static void say_budget(const struct messages_event *e, const struct messages_con
 		snprintf(out, size, "%s's KV cache holds %llu tokens; one request may have %llu",
 			 who, (unsigned long long)e->tokens_fit,
 			 (unsigned long long)e->tokens_wanted);
-	else if (short_known(o->free) && short_known(o->total) && short_known(e->limit))
+	else if (messages_known(o->free) && messages_known(o->total) && messages_known(e->limit))
 		snprintf(out, size, "%s wants %s of the GPU's %s; %s was free", who,
 			 messages_size(z.at[0], e->limit), messages_size(z.at[1], o->total),
 			 messages_size(z.at[2], o->free));
-	else if (short_known(o->tried) && short_known(o->free))
+	else if (messages_known(o->tried) && messages_known(o->free))
 		snprintf(
 			out, size,
 			"%s's share of the GPU leaves %s for the KV cache; one request may need %s",
@@ -165,8 +161,8 @@ static void say_host(const struct messages_event *e, char *out, size_t size)
 	messages_size(z.at[0], o->tried);
 	if (strstr(says, "Windows"))
 		snprintf(out, size, "Windows' page file is too small: no more memory was promised");
-	else if (!strncmp(says, "Ray's monitor", 13) && short_known(e->used) &&
-		 short_known(e->limit))
+	else if (!strncmp(says, "Ray's monitor", 13) && messages_known(e->used) &&
+		 messages_known(e->limit))
 		snprintf(out, size, "host memory: Ray stopped the task with %s of %s in use",
 			 messages_size(z.at[1], e->used), messages_size(z.at[2], e->limit));
 	else if (!strncmp(says, "Ray's monitor", 13))
@@ -175,11 +171,11 @@ static void say_host(const struct messages_event *e, char *out, size_t size)
 		snprintf(out, size, "host memory: %s", says);
 	else if (strstr(says, "pin host"))
 		snprintf(out, size, "host memory: %s could not be pinned",
-			 short_known(o->tried) ? z.at[0] : "a part");
-	else if (short_known(o->tried) && short_known(o->free))
+			 messages_known(o->tried) ? z.at[0] : "a part");
+	else if (messages_known(o->tried) && messages_known(o->free))
 		snprintf(out, size, "host memory full: %s refused with %s free", z.at[0],
 			 messages_size(z.at[1], o->free));
-	else if (short_known(o->tried))
+	else if (messages_known(o->tried))
 		snprintf(out, size, "host memory full: %s refused", z.at[0]);
 	else
 		snprintf(out, size, "host memory full: a request was refused");
@@ -194,10 +190,10 @@ static void say_victim(const struct diagnose_text *x, const struct findings_told
 	char used[80] = "";
 	struct sizes z;
 
-	if (short_known(e->used) && short_known(e->limit))
+	if (messages_known(e->used) && messages_known(e->limit))
 		snprintf(used, sizeof(used), ": %s of %s in use", messages_size(z.at[0], e->used),
 			 messages_size(z.at[1], e->limit));
-	else if (short_known(e->limit))
+	else if (messages_known(e->limit))
 		snprintf(used, sizeof(used), " of %s", messages_size(z.at[1], e->limit));
 	if (e->wording->class == MESSAGES_CGROUP_KILL)
 		snprintf(out, size, "host memory: %s was killed at the limit of its %s%s%s", who,
@@ -275,10 +271,10 @@ static void say_own(const struct messages_event *e, const struct findings_told *
 	struct sizes z;
 
 	messages_size(z.at[0], o->reserved);
-	if (short_known(t->own_outside) && t->own_outside.low >= (uint64_t)1 << 30)
+	if (messages_known(t->own_outside) && t->own_outside.low >= (uint64_t)1 << 30)
 		snprintf(out, size, "this process, %s in PyTorch and %s outside it", z.at[0],
 			 messages_size(z.at[1], t->own_outside));
-	else if (short_known(o->unallocated) && short_known(o->tried) &&
+	else if (messages_known(o->unallocated) && messages_known(o->tried) &&
 		 o->unallocated.low >= o->tried.high)
 		snprintf(out, size, "this process, %s (%s unused)", z.at[0],
 			 messages_size(z.at[1], o->unallocated));
@@ -294,27 +290,27 @@ static const char *device_held(const struct diagnose_text *x, const struct findi
 	const struct messages_oom *o = &x->event->oom;
 	char own[160] = "", others[400] = "", a[MESSAGES_SIZE];
 
-	if (!short_known(o->reserved) && !short_known(o->allocated))
+	if (!messages_known(o->reserved) && !messages_known(o->allocated))
 		return NULL;
-	if (short_known(o->reserved))
+	if (messages_known(o->reserved))
 		say_own(x->event, t, own, sizeof(own));
 	else
 		snprintf(own, sizeof(own), "this process, %s", messages_size(a, o->allocated));
-	if (o->own_listed && !short_known(o->others))
+	if (o->own_listed && !messages_known(o->others))
 		snprintf(others, sizeof(others), "; it is one of the %u processes listed",
 			 o->processes);
 	else if (o->processes)
 		say_holders(o, others, sizeof(others));
-	else if (short_known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN)
+	else if (messages_known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN)
 		snprintf(others, sizeof(others), "; %s by others or outside PyTorch",
 			 messages_size(a, t->outside));
-	else if (short_known(o->total) && short_known(o->allocated) && !short_known(o->reserved) &&
-		 o->total.low > o->allocated.high)
+	else if (messages_known(o->total) && messages_known(o->allocated) &&
+		 !messages_known(o->reserved) && o->total.low > o->allocated.high)
 		snprintf(others, sizeof(others), "; %s cached, free or held by others",
 			 messages_size(
 				 a, (struct messages_bytes){ o->total.low - o->allocated.high,
 							     o->total.high - o->allocated.low }));
-	else if (short_known(o->others) && o->others.high && !short_known(o->total))
+	else if (messages_known(o->others) && o->others.high && !messages_known(o->total))
 		snprintf(others, sizeof(others), "; %s by other allocations",
 			 messages_size(a, o->others));
 	return arena_text(x->arena, err, "%s%s%s", own, others,
@@ -331,7 +327,7 @@ const char *diagnose_held(const struct diagnose_text *x, const struct findings_t
 
 	if (e->wording->class == MESSAGES_DEVICE)
 		return device_held(x, t, err);
-	if (!short_known(e->rss) || !e->rss.high)
+	if (!messages_known(e->rss) || !e->rss.high)
 		return NULL;
 	return arena_text(x->arena, err, "%s, %s", x->process ? x->process : "that process",
 			  messages_size(a, e->rss));
@@ -350,9 +346,9 @@ static int may_be(const struct findings_told *t, enum findings_cause cause)
 /* Much more was asked for at once than this process holds: neither what it kept nor its gaps are in question. */
 static int held_little(const struct messages_oom *o)
 {
-	struct messages_bytes own = short_known(o->reserved) ? o->reserved : o->allocated;
+	struct messages_bytes own = messages_known(o->reserved) ? o->reserved : o->allocated;
 
-	return short_known(own) && short_known(o->tried) && own.high < o->tried.low / 4;
+	return messages_known(own) && messages_known(o->tried) && own.high < o->tried.low / 4;
 }
 
 const char *diagnose_open(const struct diagnose_text *x, const struct findings_told *t,

@@ -31,11 +31,6 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-static int log_known(struct messages_bytes b)
-{
-	return b.low != PLIM_UNKNOWN;
-}
-
 static struct messages_bytes plus(struct messages_bytes a, struct messages_bytes b)
 {
 	const uint64_t most = PLIM_UNKNOWN - 1;
@@ -58,7 +53,7 @@ static struct messages_bytes request_of(struct messages_bytes tried)
 {
 	struct messages_bytes r = tried;
 
-	if (!log_known(tried))
+	if (!messages_known(tried))
 		return tried;
 	if (tried.high <= 2 * MIB)
 		r.low = 1;
@@ -89,7 +84,7 @@ int findings_one_buffer(const struct messages_event *e, const struct messages_co
 {
 	return strstr(e->wording->pattern, "exceeds device") != NULL ||
 	       strstr(e->text, "maximum allowed buffer size") != NULL ||
-	       (c->backend == MESSAGES_BACKEND_VULKAN && log_known(e->oom.tried) &&
+	       (c->backend == MESSAGES_BACKEND_VULKAN && messages_known(e->oom.tried) &&
 		e->oom.tried.low > VULKAN_BUFFER);
 }
 
@@ -113,7 +108,7 @@ enum messages_moment findings_moment(const struct messages_event *e,
 int findings_bare(const struct messages_event *e)
 {
 	return e->wording->family == MESSAGES_CUDA && e->wording->class == MESSAGES_DEVICE &&
-	       !log_known(e->oom.tried);
+	       !messages_known(e->oom.tried);
 }
 
 int findings_untold(const struct messages_event *e)
@@ -134,7 +129,7 @@ static uint64_t decides(const struct messages_oom *o)
 /* XPU does not say what was free: PyTorch can have had anything from what it holds to the whole GPU. */
 static void judge_unseen(const struct messages_oom *o, struct findings_told *t)
 {
-	if (log_known(o->tried) && less(o->total, o->reserved).low >= o->tried.high)
+	if (messages_known(o->tried) && less(o->total, o->reserved).low >= o->tried.high)
 		t->bound_by = FINDINGS_BOUND_UNKNOWN;
 	else
 		t->bound = (struct messages_bytes){ o->reserved.low, o->total.high };
@@ -144,28 +139,28 @@ static void judge_unseen(const struct messages_oom *o, struct findings_told *t)
 static void judge_card(const struct messages_oom *o, struct findings_told *t)
 {
 	t->bound_by = FINDINGS_BOUND_DEVICE;
-	if (!log_known(o->total) || !log_known(o->reserved))
+	if (!messages_known(o->total) || !messages_known(o->reserved))
 		return;
-	if (!log_known(o->free)) {
+	if (!messages_known(o->free)) {
 		judge_unseen(o, t);
 		return;
 	}
 	t->bound_certain = 1;
 	t->outside = less(o->total, plus(o->reserved, o->free));
-	if (!log_known(o->others)) {
+	if (!messages_known(o->others)) {
 		/* no NVML: whose the rest is, is not reported */
 		if (t->outside.low >= decides(o) && t->outside.low >= UNTOLD_BYTES &&
 		    (!o->old_format || t->outside.low >= o->reserved.high / UNTOLD_PART) &&
-		    (!log_known(o->tried) || plus(t->outside, o->free).high >= o->tried.low))
+		    (!messages_known(o->tried) || plus(t->outside, o->free).high >= o->tried.low))
 			t->bound_by = FINDINGS_BOUND_UNKNOWN;
 		return;
 	}
 	t->own_outside = (struct messages_bytes){ 0, 0 };
-	if (log_known(o->this_process))
+	if (messages_known(o->this_process))
 		t->own_outside = less(o->this_process, o->reserved);
 	/* whoever holds more of the GPU comes first */
 	if (o->others.low >= decides(o) && o->others.low >= t->own_outside.low &&
-	    o->others.high >= (log_known(o->this_process) ? o->this_process : o->reserved).low)
+	    o->others.high >= (messages_known(o->this_process) ? o->this_process : o->reserved).low)
 		t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
 	else if (t->own_outside.low >= decides(o))
 		t->bound_by = FINDINGS_BOUND_NON_PYTORCH;
@@ -174,15 +169,15 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 /* The allocator compares with its own limit before it asks the driver, which may be full as well. */
 static int is_over_limit(const struct messages_oom *o)
 {
-	return log_known(o->reserved) && log_known(o->tried) &&
+	return messages_known(o->reserved) && messages_known(o->tried) &&
 	       plus(o->reserved, o->tried).low > o->allowed.high;
 }
 
 /* An engine that shows its own pool's limit, and what of it was in use. */
 static void judge_pool(const struct messages_event *e, struct findings_told *t)
 {
-	if (e->wording->family != MESSAGES_TENSORFLOW || !log_known(e->limit) ||
-	    !log_known(e->used) || log_known(t->bound))
+	if (e->wording->family != MESSAGES_TENSORFLOW || !messages_known(e->limit) ||
+	    !messages_known(e->used) || messages_known(t->bound))
 		return;
 	t->bound = e->limit;
 	t->room = less(e->limit, e->used);
@@ -191,7 +186,7 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 /* "11.93 GiB allowed" of a GPU of 11.93 GiB: no limit of the process. */
 static int log_is_whole(const struct messages_oom *o)
 {
-	return log_known(o->total) && o->allowed.high >= o->total.low;
+	return messages_known(o->total) && o->allowed.high >= o->total.low;
 }
 
 #define NEARLY_PART 16 /* of a request: what is left next to it, if that is less */
@@ -214,8 +209,8 @@ static int is_plenty(const struct messages_oom *o)
 /* Next to nothing of a full GPU is the program's: someone else has the rest. */
 static void judge_little(const struct messages_oom *o, struct findings_told *t)
 {
-	if (log_known(o->free) && log_known(o->allocated) && !log_known(o->total) &&
-	    !log_known(o->allowed) && o->allocated.high < LITTLE_BYTES &&
+	if (messages_known(o->free) && messages_known(o->allocated) && !messages_known(o->total) &&
+	    !messages_known(o->allowed) && o->allocated.high < LITTLE_BYTES &&
 	    t->bound_by == FINDINGS_BOUND_DEVICE) {
 		t->elsewhere = 1;
 		t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
@@ -226,11 +221,12 @@ static void judge_little(const struct messages_oom *o, struct findings_told *t)
 static void judge_device(const struct messages_event *e, struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
-	int had = log_known(o->free) && log_known(o->tried) && o->free.low >= o->tried.high &&
-		  (!log_known(o->total) || o->free.high >= o->total.low / FULL_PART);
+	int had = messages_known(o->free) && messages_known(o->tried) &&
+		  o->free.low >= o->tried.high &&
+		  (!messages_known(o->total) || o->free.high >= o->total.low / FULL_PART);
 
-	if (log_known(o->allowed) && !log_is_whole(o) &&
-	    (had || !log_known(o->free) || is_over_limit(o))) {
+	if (messages_known(o->allowed) && !log_is_whole(o) &&
+	    (had || !messages_known(o->free) || is_over_limit(o))) {
 		t->bound_by = FINDINGS_BOUND_LIMIT;
 		t->bound_certain = 1;
 		t->bound = o->allowed;
@@ -241,23 +237,23 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 		judge_card(o, t);
 		t->nearly = had && is_nearly(o);
 		/* one piece of half the GPU is too large, whoever has the rest */
-		if (t->nearly && log_known(o->total) && o->tried.low >= o->total.high / 2)
+		if (t->nearly && messages_known(o->total) && o->tried.low >= o->total.high / 2)
 			t->bound_by = FINDINGS_BOUND_DEVICE;
-		if (log_known(o->reserved) && log_known(o->free))
+		if (messages_known(o->reserved) && messages_known(o->free))
 			t->bound = plus(o->reserved, o->free);
 		t->bound_certain &= e->wording->sure;
 	}
 	t->request = request_of(o->tried);
-	if (log_known(t->bound) && log_known(o->allocated))
+	if (messages_known(t->bound) && messages_known(o->allocated))
 		t->room = less(t->bound, o->allocated);
 	/* MPS: what else of the system's GPU memory counts into what is allowed */
-	if (log_known(t->room) && log_known(o->allowed) && log_known(o->others) &&
-	    !log_known(o->total))
+	if (messages_known(t->room) && messages_known(o->allowed) && messages_known(o->others) &&
+	    !messages_known(o->total))
 		t->room = less(t->room, o->others);
 	judge_pool(e, t);
 	/* what the figures exclude is not ranked: someone else has most of the GPU */
-	t->elsewhere = t->bound_by == FINDINGS_BOUND_UNKNOWN && log_known(t->outside) &&
-		       log_known(o->reserved) && t->outside.low > o->reserved.high;
+	t->elsewhere = t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(t->outside) &&
+		       messages_known(o->reserved) && t->outside.low > o->reserved.high;
 	judge_little(o, t);
 }
 
@@ -370,7 +366,7 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 	if (e->traceback.moment == MESSAGES_LOADING || e->traceback.fresh ||
 	    e->traceback.moment == MESSAGES_FIRST_STEP)
 		facts |= BEGINNING;
-	if (!(facts & GPU) || !log_known(t->room) || !log_known(t->request))
+	if (!(facts & GPU) || !messages_known(t->room) || !messages_known(t->request))
 		return facts;
 	facts |= NUMBERS | (t->no_room ? NO_ROOM : 0);
 	left = t->room.low > t->request.high ? t->room.low - t->request.high : 0;
@@ -398,9 +394,10 @@ static void leave_out(struct findings_told *t, enum findings_cause cause)
 /* Half the GPU in one piece, next to next to nothing: neither what was kept nor gaps are to blame. */
 static int is_alone(const struct messages_oom *o)
 {
-	return log_known(o->tried) && log_known(o->total) && log_known(o->allocated) &&
-	       log_known(o->free) && o->tried.low >= o->total.high / 2 &&
-	       (log_known(o->reserved) ? o->reserved : o->allocated).high <
+	return messages_known(o->tried) && messages_known(o->total) &&
+	       messages_known(o->allocated) && messages_known(o->free) &&
+	       o->tried.low >= o->total.high / 2 &&
+	       (messages_known(o->reserved) ? o->reserved : o->allocated).high <
 		       o->tried.low / LITTLE_PART;
 }
 
@@ -432,13 +429,15 @@ static int larger_than_all(const struct messages_event *e, const struct findings
 {
 	const struct messages_oom *o = &e->oom;
 
-	if (log_known(t->request) && log_known(t->bound) && t->request.low > t->bound.high)
+	if (messages_known(t->request) && messages_known(t->bound) &&
+	    t->request.low > t->bound.high)
 		return 1;
-	if (log_known(o->tried) && log_known(o->total) && o->tried.low > o->total.high)
+	if (messages_known(o->tried) && messages_known(o->total) && o->tried.low > o->total.high)
 		return 1;
 	if (e->wording->class == MESSAGES_BUDGET || e->wording->class == MESSAGES_HOST)
-		return log_known(o->tried) && log_known(o->free) && o->tried.low > o->free.high;
-	return log_known(e->used) && log_known(o->total) && e->used.low > o->total.high;
+		return messages_known(o->tried) && messages_known(o->free) &&
+		       o->tried.low > o->free.high;
+	return messages_known(e->used) && messages_known(o->total) && e->used.low > o->total.high;
 }
 
 /* Engines that ask the driver for what they need, and keep no cache of blocks: nothing but size can be to blame. */
@@ -458,7 +457,7 @@ static int may_be_others(const struct messages_event *e, const struct findings_t
 {
 	return e->wording->class == MESSAGES_DEVICE &&
 	       (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
-		(e->wording->family == MESSAGES_CUDA && !log_known(e->oom.tried)));
+		(e->wording->family == MESSAGES_CUDA && !messages_known(e->oom.tried)));
 }
 
 /*
@@ -468,7 +467,7 @@ static int may_be_others(const struct messages_event *e, const struct findings_t
 static int are_alike(const struct messages_oom *o, struct messages_bytes own)
 {
 	uint32_t n = o->processes < MESSAGES_HOLDERS ? o->processes : MESSAGES_HOLDERS;
-	uint64_t least = own.low, most = log_known(own) ? own.high : 0;
+	uint64_t least = own.low, most = messages_known(own) ? own.high : 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		least = o->holders[i].bytes.low < least ? o->holders[i].bytes.low : least;
@@ -485,7 +484,7 @@ static int ranks_of(const struct messages_event *e, const struct messages_contex
 	if (o->processes && (e->rank_count || c->set[MESSAGES_SET_LAUNCHER].line))
 		return are_alike(o, unknown) ? 2 : 1;
 	/* several of one size, as copies of one program are */
-	return o->processes > 1 && log_known(o->this_process) && o->this_process.low &&
+	return o->processes > 1 && messages_known(o->this_process) && o->this_process.low &&
 	       are_alike(o, o->this_process);
 }
 
@@ -500,7 +499,8 @@ void findings_judge_message(const struct messages_event *e, const struct message
 	};
 	t->ranks = ranks_of(e, c);
 	judge_bound(e, t);
-	if (log_known(t->room) && log_known(t->request) && e->wording->class == MESSAGES_DEVICE) {
+	if (messages_known(t->room) && messages_known(t->request) &&
+	    e->wording->class == MESSAGES_DEVICE) {
 		slack = e->oom.allocated.high / FINDINGS_SLACK_PART;
 		t->no_room =
 			t->request.low > t->room.high + slack || t->request.low / 4 > t->room.high;
