@@ -167,11 +167,11 @@ def _distance(model: Any, reference: Mapping[Any, Any] | None) -> tuple[dict[Any
     for p in now.keys() | reference.keys():
         a, b = now.get(p), reference.get(p)
         if a is None or b is None:
-            far += float(torch.linalg.vector_norm((b if a is None else a).double()) ** 2)  # type: ignore[union-attr]
+            far += float(torch.linalg.vector_norm(b if a is None else a, dtype=torch.float64) ** 2)  # type: ignore[union-attr]
         else:
-            far += float(torch.linalg.vector_norm(a.double() - b.double()) ** 2)
+            far += float(torch.linalg.vector_norm(a - b, dtype=torch.float64) ** 2)
         if b is not None:
-            size += float(torch.linalg.vector_norm(b.double()) ** 2)
+            size += float(torch.linalg.vector_norm(b, dtype=torch.float64) ** 2)
     return now, (far / size) ** 0.5 if size else float("inf") if far else 0.0
 
 

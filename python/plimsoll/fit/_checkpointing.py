@@ -98,16 +98,14 @@ def _buffers(model: Any) -> list[Any]:
     return [b.detach().clone() for b in model.buffers()]
 
 
-def _is_same(a: Any, b: Any) -> bool:
-    import torch
-    return a is b if a is None or b is None else torch.equal(a, b)
+def _differences(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[float, bool]] | None]:
+    """How far the gradient of the same samples is from the first one (0.0: bitwise the same), and are buffers the same: once more as the model is, then checkpointed.
 
-
-def _gradients(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[list[Any], list[Any]]] | None]:
-    """(gradients, buffers) of the same samples: twice as the model is, then checkpointed.  None: one failed."""
+    None: one failed, or there is no gradient.
+    """
     import torch
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    before, results = _buffers(model), []
+    before, reference, found = _buffers(model), list[Any](), list[tuple[float, bool]]()
     strict, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
     def restore() -> None:
@@ -129,48 +127,53 @@ def _gradients(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[list[
                 with switched(model, counts):
                     if not (yield fp32):
                         return None
-                results.append(([None if p.grad is None else _ranks.local(p.grad).detach().clone() for p in model.parameters()], _buffers(model)))
+                gradients = [None if p.grad is None else _ranks.local(p.grad).detach() for p in model.parameters()]
+                if reference:
+                    found.append((_distance(reference, gradients), all(map(torch.equal, buffers, model.buffers()))))
+                else:  # not on the GPU, where it may not fit
+                    reference, buffers = [None if g is None else g.to("cpu", copy=True) for g in gradients], _buffers(model)
+                    if all(g is None for g in reference):
+                        return None
         finally:
             torch.use_deterministic_algorithms(strict, warn_only=warned)
             restore()
-    return results
+    return found
 
 
-def _are_same(a: list[Any], b: list[Any]) -> bool:
-    return all(_is_same(x, y) for x, y in zip(a, b))
-
-
-def _distance(a: list[Any], b: list[Any]) -> float:
-    """The norm of the difference over that of `a`."""
+def _distance(reference: list[Any], gradients: list[Any]) -> float:
+    """The norm of the difference over that of the reference; math.inf: others have none, or it is not a number."""
     import torch
-    if any((x is None) != (y is None) for x, y in zip(a, b)):
-        return math.inf
-    far = sum(float(torch.linalg.vector_norm(x.double() - y.double())) ** 2 for x, y in zip(a, b) if x is not None)
-    size = sum(float(torch.linalg.vector_norm(x.double())) ** 2 for x in a if x is not None)
-    return (far / size) ** 0.5 if size else math.inf
+    far, size = 0.0, 0.0
+    for a, b in zip(reference, gradients):
+        if (a is None) != (b is None):
+            return math.inf
+        if a is not None:
+            kept = a.to(b.device)
+            far += float(torch.linalg.vector_norm(kept - b, dtype=torch.float64)) ** 2
+            size += float(torch.linalg.vector_norm(kept, dtype=torch.float64)) ** 2
+    return (far / size) ** 0.5 if size and math.isfinite(far) else math.inf
 
 
 def compare(model: Any) -> Generator[bool, bool, float]:
     """How far the checkpointed gradient is from the model's own, with dropout: 0.0 if bitwise the same in the model's own precision.
 
     Else it is measured in fp32, where the order of a sum may differ (T5); math.inf: buffers differ, it fails, or the model does not
-    repeat itself.  Yields whether a gradient of the same samples is wanted in fp32, without autocast; send(False): it failed.
+    repeat itself to rounding.  Yields whether a gradient of the same samples is wanted in fp32, without autocast; send(False): it failed.
     Weights, buffers, gradients (none) and random generators are as before afterwards.
     """
-    found = yield from _gradients(model, False)
-    failed = found is None or not any(g is not None for g in found[0][0]) or not _are_same(found[0][1], found[2][1])
-    same = found is not None and _are_same(found[0][0], found[1][0]) and _are_same(found[0][0], found[2][0])
+    found = yield from _differences(model, False)
+    failed = found is None or not found[1][1]
+    same = found is not None and all(far == 0 for far, _ in found)
     of_ranks = _ranks.everyone((failed, same))  # they go on together, or none does
     if any(failed for failed, _ in of_ranks):
         return math.inf
     if all(same for _, same in of_ranks):
         return 0.0
     with in_fp32(model):
-        found = yield from _gradients(model, True)
-    if found is None or not _are_same(found[0][1], found[2][1]):
+        found = yield from _differences(model, True)
+    if found is None or not found[1][1] or found[0][0] > FLOOR:
         return math.inf
-    noise, far = _distance(found[0][0], found[1][0]), _distance(found[0][0], found[2][0])
-    return far if noise <= FLOOR else math.inf
+    return found[1][0]
 
 
 def is_the_same(far: float | None) -> bool:
