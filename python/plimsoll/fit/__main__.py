@@ -15,6 +15,7 @@ from .. import _size
 from .._usage import OneLineParser
 from ..errors import ArgumentError, FormatError, UnsupportedError
 from . import _file
+from ._certificate import NOISE_MOST
 from ._checkpointing import is_the_same, text as checkpointed_text, wanted as layers_wanted
 from ._ladder import PROBES
 from ._launch import Probed, Stale, become, probe, run
@@ -133,18 +134,26 @@ class Refused(Exception):
     """It would be another training, or nothing is known."""
 
 
-def choose(answer: dict[str, Any], parts: int | None, checkpoint: int | None) -> tuple[int, list[int]]:
-    """(parts, how many layers of each list are checkpointed); raises Misfit, Refused.  checkpoint: as `--checkpoint` gives it."""
-    of = answer.get("checkpointing_layers", {})
-    checkpointing = bool(checkpoint)
-    proven, same, chosen = answer["certificate"]["way"] is not None, is_the_same(answer["checkpointing_off"]), answer.get("chosen")
+def _refuse_changes(answer: dict[str, Any], parts: int | None, checkpointing: bool) -> None:
+    """Raises Refused if a change that is asked for, or every one that there is, would be another training."""
+    proven, same = answer["certificate"]["way"] is not None, is_the_same(answer["checkpointing_off"])
+    wants_parts = (parts or 1) > 1 or not (parts or checkpointing or answer.get("chosen") or same)
     counted = ", ".join(answer.get("counted", ()))
-    if counted and ((parts or 1) > 1 or not parts and not checkpointing and not chosen and not same):
+    if wants_parts and counted:
         raise Refused(f"the loop counts batches by itself ({counted}), so it would count each part as a batch")
-    if (parts or 1) > 1 and not proven or not parts and not checkpointing and not chosen and not proven and not same:
+    noise = answer["certificate"]["noise"]
+    if wants_parts and not proven and noise >= NOISE_MOST:
+        raise Refused(f"the gradient of the same samples in another order differs by {noise:.1e}, so nothing is proven: the model draws random numbers for a batch (masks, noise)")
+    if wants_parts and not proven:
         raise Refused("the gradient of the parts is not the gradient of the batch: the loss is not a sum over its samples (BatchNorm, in-batch negatives, a balancing loss)")
     if checkpointing and not same:
-        raise Refused("the checkpointed gradient is another one" if of else "the model has no gradient_checkpointing_enable() to call, or has called it")
+        raise Refused("the checkpointed gradient is another one" if answer.get("checkpointing_layers") else "the model has no gradient_checkpointing_enable() to call, or has called it")
+
+
+def choose(answer: dict[str, Any], parts: int | None, checkpoint: int | None) -> tuple[int, list[int]]:
+    """(parts, how many layers of each list are checkpointed); raises Misfit, Refused.  checkpoint: as `--checkpoint` gives it."""
+    of, checkpointing, chosen = answer.get("checkpointing_layers", {}), bool(checkpoint), answer.get("chosen")
+    _refuse_changes(answer, parts, checkpointing)
     if not answer["gpu"]:
         if parts or checkpointing:
             return parts or 1, list(layers_wanted(checkpoint, list(of.values())))
@@ -278,7 +287,7 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key
     else:
         print("\n".join(told(answer, probed.seconds)))
     if parts is None:
-        fail(f"{'refused: ' if 'gradient ' in why else ''}{why}")
+        fail(f"{'refused: ' if code == REFUSED else ''}{why}")
         return code
     if not options.json:
         print(_chosen(answer["samples"], parts, checkpointed_text(counts, answer["checkpointing_layers"])), flush=True)

@@ -37,7 +37,7 @@ class Loop:
         self.optimizers: dict[Any, None] = {}  # that stepped
         self.held = False     # gradients stay there from batch to batch
         self.measure: Callable[[tuple[int, int, int]], tuple[int, int, int]] | None = None  # of the passes, as the optimizer begins a step
-        self.passes = (0, 0, 0)  # the peak before the optimizer steps, as a gauge gives it
+        self.passes: tuple[int, int, int] = (0, 0, 0)  # the peak before the optimizer steps, as a gauge gives it
 
     def parts(self, batch: Any, parts: int, way: str) -> Iterator[Any]:
         """The batch in parts; what the loop does with each counts its share."""

@@ -15,6 +15,8 @@ NOISE_TIMES = 10.0
 ROUNDING_TIMES = 3.0
 #: But never more: below the smallest difference of a wrong cut that was measured.
 MOST = 5e-4
+#: From here on nothing is proven.
+NOISE_MOST = 0.01
 SAMPLES = 8
 PARTS = (2, 4, 8)
 #: Gradients are compared at two points next to the weights.
@@ -41,7 +43,7 @@ class Certificate:
         return min(max(NOISE_TIMES * self.noise, ROUNDING_TIMES * self.rounding, FLOOR), MOST)
 
     def is_right(self, way: str) -> bool:
-        return bool(self.parts) and self.noise < 0.01 and self.differences[way] <= self.limit
+        return bool(self.parts) and self.noise < NOISE_MOST and self.differences[way] <= self.limit
 
     def __bool__(self) -> bool:
         return self.way is not None
@@ -167,7 +169,7 @@ def _distance(model: Any, reference: Mapping[Any, Any] | None) -> tuple[dict[Any
     for p in now.keys() | reference.keys():
         a, b = now.get(p), reference.get(p)
         if a is None or b is None:
-            far += float(torch.linalg.vector_norm(b if a is None else a, dtype=torch.float64) ** 2)  # type: ignore[union-attr]
+            far += float(torch.linalg.vector_norm(b if a is None else a, dtype=torch.float64) ** 2)
         else:
             far += float(torch.linalg.vector_norm(a - b, dtype=torch.float64) ** 2)
         if b is not None:

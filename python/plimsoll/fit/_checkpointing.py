@@ -105,7 +105,7 @@ def _differences(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[flo
     """
     import torch
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    before, reference, found = _buffers(model), list[Any](), list[tuple[float, bool]]()
+    before, reference, buffers, found = _buffers(model), list[Any](), list[Any](), list[tuple[float, bool]]()
     strict, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
     def restore() -> None:

@@ -52,7 +52,7 @@ def _pass(model: Any, step: Callable[[Any, Any], Any], batch: Any, parts: int, w
 
 def _measured(model: Any, step: Callable[[Any, Any], Any], batch: Any, trial: Trial, way: str) -> Run:
     import torch
-    gauge, times = _gauge.gauge, []
+    gauge, times, held = _gauge.gauge, [], 0
     model.zero_grad(set_to_none=True)
     gauge.begin()
     try:

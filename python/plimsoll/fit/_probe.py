@@ -207,7 +207,7 @@ def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, tri
     import torch
     model.zero_grad(set_to_none=True)
     gauge = _gauge.gauge
-    times = []
+    times, held, passes = [], 0, (0, 0, 0)
     optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)  # accelerate's own skips steps while it accumulates
     _forget(optimizer, trial)
     gauge.begin()
@@ -399,7 +399,7 @@ def _gradients(loop: Loop, model: Any, few: Any, answer: dict[str, Any]) -> Gene
     loop.still = True
     try:
         asked, before = next(running), (loop.steps, loop.synced)
-        whole, counts = {}, set[str]()
+        whole, counts = growth({}, {}), set[str]()
         while True:
             began, at = loop.backwards, numbers()
             yield from loop.parts(permute(few, order) if asked.permuted else few, asked.parts, asked.way)
@@ -452,7 +452,7 @@ def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Genera
         optimizer.zero_grad()
         _forget(optimizer, trial)
     gauge.begin()
-    times, loop.held = [], trial.held
+    times, held, loop.held = [], 0, trial.held
     with switched(model, trial.checkpointed):
         for _ in range(STEPS):
             gauge.reset()

@@ -167,6 +167,10 @@ def make_data():
             json.dump({"version": "1", "data": questions}, f)
         with open(prefix + "text.txt", "w") as f:
             f.writelines(sentence(rng, 200) + "\n" for _ in range(count))
+    make_data_sets(rng)
+
+
+def make_data_sets(rng):
     pair = lambda: {"sentence1": sentence(rng, rng.randint(60, 180)), "sentence2": sentence(rng, rng.randint(60, 180))}  # noqa: E731
     splits = ("train", "validation", "test")
     data_set("nyu-mll/glue", {"mrpc": {s: [{**pair(), "label": i % 2, "idx": i} for i in range(128 if s == "train" else 32)] for s in splits}}, LABELS)

@@ -289,13 +289,8 @@ def created_for_nothing(ctx: Context) -> None:
                    evidence=["what is made of them reaches no backward pass, does not leave the function, and is given to nothing that could differentiate it"])
 
 
-def _used_with_graph(ctx: Context, trace: Trace, event: Event) -> bool:
-    """May anything differentiate what the call returns, or what is made of it with its graph?"""
-    assert isinstance(event.stmt, ast.Assign)
-    known = {dotted(n) for target in event.stmt.targets for n in ast.walk(target) if isinstance(n, (ast.Name, ast.Attribute)) and dotted(n)}
-    if any("." in n for n in known):
-        return True
-    quiet = {e.stmt for e in trace.events if e.no_grad}
+def _spreads(trace: Trace, event: Event, known: set[str], quiet: set[ast.stmt]) -> bool:
+    """Adds names to `known` that are made of those that it has; is anything that is no plain name made of them?"""
     size = 0
     while size != len(known):
         size = len(known)
@@ -309,6 +304,18 @@ def _used_with_graph(ctx: Context, trace: Trace, event: Event) -> bool:
                 if "." in target or not target:
                     return True
                 known.add(target)
+    return False
+
+
+def _used_with_graph(ctx: Context, trace: Trace, event: Event) -> bool:
+    """May anything differentiate what the call returns, or what is made of it with its graph?"""
+    assert isinstance(event.stmt, ast.Assign)
+    known = {dotted(n) for target in event.stmt.targets for n in ast.walk(target) if isinstance(n, (ast.Name, ast.Attribute)) and dotted(n)}
+    if any("." in n for n in known):
+        return True
+    quiet = {e.stmt for e in trace.events if e.no_grad}
+    if _spreads(trace, event, known, quiet):
+        return True
     if known & (ctx.fed(trace) | ctx.returned_directly(trace)):
         return True
     return any(other.kind == "call" and other.stmt not in quiet and other.stmt is not event.stmt and any(_uses(a, known) for a in _given(other)) and _differentiates(ctx, other)
