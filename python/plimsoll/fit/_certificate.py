@@ -87,19 +87,28 @@ def _without_dropout() -> Iterator[None]:
 def _without_tf32() -> Iterator[None]:
     """Convolutions may round to 10 bits by default, matrix products if the script asks for it; which do depends on their shape."""
     import torch
-    cuda, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    if hasattr(cudnn, "conv"):  # from 2.9 on; the older names must not be mixed with these
-        places, name, exact = [cuda, cudnn.conv, cudnn.rnn], "fp32_precision", "ieee"
-    else:
-        places, name, exact = [cuda, cudnn], "allow_tf32", False  # type: ignore[assignment]
-    kept = [getattr(place, name) for place in places]
+    cudnn: Any = torch.backends.cudnn
     try:
-        for place in places:
-            setattr(place, name, exact)
+        precision = torch.get_float32_matmul_precision()
+    except RuntimeError:  # the script uses the names of PyTorch 2.9, which must not be mixed with the older ones
+        places: tuple[Any, ...] = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)
+        kept = [place.fp32_precision for place in places]
+        try:
+            for place in places:
+                place.fp32_precision = "ieee"
+            yield
+        finally:
+            for place, value in zip(places, kept):
+                place.fp32_precision = value
+        return
+    allowed = cudnn.allow_tf32
+    try:
+        torch.set_float32_matmul_precision("highest")
+        cudnn.allow_tf32 = False
         yield
     finally:
-        for place, value in zip(places, kept):
-            setattr(place, name, value)
+        torch.set_float32_matmul_precision(precision)
+        cudnn.allow_tf32 = allowed
 
 
 @contextlib.contextmanager

@@ -70,16 +70,16 @@ def _loop(frame: FrameType) -> ast.For | None:
 
 
 def _decides_nothing(frame: FrameType, name: str) -> bool:
-    """Does enumerate() give it, to a loop that reads it in `name % every` and in texts alone?"""
+    """Does enumerate() give it, to a loop that reads it in `name % every` and to print it alone?"""
     loop = _loop(frame)
     if loop is None or not _is_index(loop, name):
         return False
     harmless: set[ast.AST] = set()
     for node in ast.walk(loop):
-        if isinstance(node, ast.JoinedStr):
+        if isinstance(node, ast.JoinedStr) or isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("print", "format"):
             harmless |= set(ast.walk(node))
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-            harmless.add(node.left)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):  # of a text: what is put into it
+            harmless |= set(ast.walk(node.right)) if isinstance(node.left, ast.Constant) else {node.left}
     return all(node in harmless for part in loop.body for node in ast.walk(part) if isinstance(node, ast.Name) and node.id == name)
 
 
