@@ -291,6 +291,21 @@ class Fit(unittest.TestCase):
             self.assertIn(least, " ".join(done.stderr.split()))
             self.assertFalse(os.path.exists(os.path.join(self.folder, "weights.pt")))
 
+    def test_one_that_finds_its_batch_size(self):
+        """As accelerate's find_executable_batch_size: it catches what it runs out of, and takes a smaller batch."""
+        with open(os.path.join(self.folder, "train.py"), "w") as f:
+            f.write(GAUGE + f"""
+for size in (32, 16, 8):
+    try:
+        exec({LOOP!r}.replace("batch_size=8, shuffle", f"batch_size={{size}}, shuffle"))
+        break
+    except torch.OutOfMemoryError:
+        accelerator.free_memory()
+""")
+        done = self.start(["plain"], options=["--parts", "1", "--memory", "3000", "--probe-only"], CALL="0", ROW="1")
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr[-2000:])
+        self.assertIn("error of batches of 32, and began anew", " ".join(done.stderr.split()))
+
     def test_checkpointing(self):
         """By the model's own call, bitwise the same; a model without one is refused."""
         done = subprocess.run([sys.executable, "train.py", "llama", "1"], cwd=self.folder, capture_output=True, text=True, check=False)

@@ -483,6 +483,7 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
     "known", runs that need not be measured again; "at_most", samples of a certificate.
     """
     known = _known(asked)
+    under_way: list[int] = []  # samples of the batch that is measured
 
     def batches(loop: Loop, loader: Any, accelerator: Any, own: Iterator[Any]) -> Iterator[Any]:
         certified = asked.get("certified", {})
@@ -503,6 +504,8 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
 
     def at_first(loop: Loop, number: int | None, accelerator: Any, batch: Any, certified: dict[str, Any]) -> Generator[Any, None, bool]:
         samples = samples_of(batch)
+        if under_way:  # and it has not died of that
+            finish(path, {"refused": f"it caught the out-of-memory error of batches of {under_way[0]}, and began anew with {samples}: it finds a batch size that fits by itself"})
         answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(loop.model)).__name__ if loop.model is not None else "?",
                                   "samples": samples, "loader": number}
         refused = _refusal(loop, accelerator, samples)
@@ -513,9 +516,11 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
         if answer["gpu"]:
             gauge.hold(asked.get("limit_bytes"))
         answer |= {**_of_ranks(samples), "accumulation": accelerator.gradient_accumulation_steps, **NO_CHECKPOINTING, "made_with": made_with(model, samples), **certified}
+        under_way.append(samples or 0)
         if not certified:
             yield from prove(loop, model, batch, answer)
         if "certificate" not in answer:
+            under_way.clear()
             return False
         if answer["gpu"]:
             _own_steps.append(True)
