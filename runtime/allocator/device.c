@@ -140,7 +140,7 @@ static void event_wait(struct device *d, void *event)
 	pthread_mutex_lock(&d->lock);
 }
 
-static uint64_t mark(void *self, uint64_t stream)
+static uint64_t stream_mark(void *self, uint64_t stream)
 {
 	return (uint64_t)(uintptr_t)event_behind(self, (void *)(uintptr_t)stream);
 }
@@ -240,8 +240,8 @@ static void meet_others(struct device *d)
 
 static const char *open_device(struct device *d)
 {
-	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, mark, reached,
-					       wait, now_ns },
+	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, stream_mark,
+					       reached, wait, now_ns },
 				   .limit_bytes = UINT64_MAX,
 				   .learns = process.learns,
 				   .plan = process.has_plan ? &process.plan : NULL };
