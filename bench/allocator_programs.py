@@ -1018,7 +1018,7 @@ def predictions(rows):
 def predict(out, names):
     jobs = Jobs(out)
     if not shutil.which(os.environ.get("PLIMSOLL_PROGRAM", "plimsoll")):
-        sys.exit("there is no plimsoll: set PLIMSOLL_PROGRAM")
+        sys.exit("plimsoll was not found: set PLIMSOLL_PROGRAM")
     kept = Rows(jobs, "predictions.jsonl", "predictions.md", predictions)
     jobs.each(lambda jobs, name, late: predict_one(jobs, kept, name, late),
               [(name, late) for name in names for late in (0, LATE.get(name)) if late is not None])

@@ -1,6 +1,6 @@
 // memory_viz.mjs VIZ D3 FOLDER: the tasks of page_tasks.mjs in PyTorch's own viewer, on the same recordings, as far as it
 // can do them: how many actions each takes, what is on the screen then, and a picture of it.  VIZ is a folder with its
-// MemoryViz.js and what that imports from beside it, D3 a folder where npm has installed the d3 that it names.
+// MemoryViz.js and what that imports from its folder, D3 a folder where npm has installed the d3 that it names.
 // Exits 1 if a screen does not show what docs/evidence/page.md says of it.
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
@@ -15,7 +15,7 @@ const stdin = { contents: 'export * from "d3"', resolveDir: path.resolve(d3) };
 const made = await require("esbuild").build({ stdin, bundle: true, format: "esm", write: false });
 const d3_module = made.outputFiles[0].text;
 
-// As torch.cuda._memory_viz writes its page, with the recording beside it.
+// As torch.cuda._memory_viz writes its page, with the recording in it.
 const html = `<!DOCTYPE html><body><script type="module">
 import {add_remote_files} from "${SITE}MemoryViz.js"
 add_remote_files([{name: "snapshot.pickle", url: "${SITE}recording"}])

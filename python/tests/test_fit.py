@@ -306,6 +306,15 @@ for size in (32, 16, 8):
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr[-2000:])
         self.assertIn("error of batches of 32, and began anew", " ".join(done.stderr.split()))
 
+    def test_one_that_looks_at_a_batch(self):
+        """The first batch is taken twice, the first time to see its shape: the script caught no error."""
+        begin = "steps = 0"
+        self.assertIn(begin, LOOP)
+        with open(os.path.join(self.folder, "train.py"), "w") as f:
+            f.write(LOOP.replace(begin, "shape = next(iter(loader))['x'].shape\n" + begin))
+        done = self.start(["plain"], options=["--parts", "2"])
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+
     def test_checkpointing(self):
         """By the model's own call, bitwise the same; a model without one is refused."""
         done = subprocess.run([sys.executable, "train.py", "llama", "1"], cwd=self.folder, capture_output=True, text=True, check=False)
@@ -943,7 +952,7 @@ class Parts(unittest.TestCase):
                 if one.way == "lost" and one.parts > 1 and not a:
                     continue
                 for _ in range(2 if one.way == "doubled" and one.parts > 1 and not a else 1):
-                    (torch.nn.functional.cross_entropy(model(x[order[a:b]]), y[order[a:b]]) * ({"sum": 1.0, "mean twice": share * share}.get(one.way, share))).backward()
+                    (torch.nn.functional.cross_entropy(model(x[order[a:b]]), y[order[a:b]]) * ({"sum": 1.0, "mean twice": share * share, "not a number": float("nan")}.get(one.way, share))).backward()
 
         def pairs(one):
             """Chosen rows, then rejected ones: a part has both rows of each of its samples."""
@@ -966,7 +975,7 @@ class Parts(unittest.TestCase):
 
         self.assertIsNone(_certificate.certify(model, 8, drifts, ("samples",)).way)
         self.assertTrue(torch.equal(began, torch.cat([p.detach().flatten() for p in model.parameters()])))
-        ways = ("sum", "mean twice", "lost", "doubled", "right")
+        ways = ("sum", "mean twice", "lost", "doubled", "not a number", "right")
         proof = _certificate.certify(model, 8, take, ways)
         self.assertEqual(proof.way, "right", proof)
         self.assertFalse(_certificate.certify(model, 8, take, ways[:-1]))

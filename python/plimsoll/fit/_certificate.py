@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass, field
 from typing import Any, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
@@ -168,12 +169,14 @@ def _nudge(weights: Iterable[Any]) -> None:
             values.mul_(torch.where(up > 0, 1 + torch.finfo(values.dtype).eps, 1 - torch.finfo(values.dtype).eps))
 
 
-def _distance(model: Any, reference: Mapping[Any, Any] | None) -> tuple[dict[Any, Any], float]:
-    """The gradients, and how far they are from others: the norm of the difference over that of the others.  Without others: copies."""
+def _gradients(model: Any) -> dict[Any, Any]:
+    """By parameter; not copied."""
+    return {p: local(p.grad).detach() for p in model.parameters() if p.grad is not None}
+
+
+def _distance(now: Mapping[Any, Any], reference: Mapping[Any, Any]) -> float:
+    """How far gradients are from others: the norm of the difference over that of the others.  math.inf if either is not a number (a mean over no labels)."""
     import torch
-    now = {p: local(p.grad).detach() for p in model.parameters() if p.grad is not None}
-    if reference is None:
-        return {p: g.clone() for p, g in now.items()}, 0.0
     far, size = 0.0, 0.0
     for p in now.keys() | reference.keys():
         a, b = now.get(p), reference.get(p)
@@ -183,7 +186,9 @@ def _distance(model: Any, reference: Mapping[Any, Any] | None) -> tuple[dict[Any
             far += float(torch.linalg.vector_norm(a - b, dtype=torch.float64) ** 2)
         if b is not None:
             size += float(torch.linalg.vector_norm(b, dtype=torch.float64) ** 2)
-    return now, (far / size) ** 0.5 if size else float("inf") if far else 0.0
+    if not math.isfinite(far + size):
+        return math.inf
+    return (far / size) ** 0.5 if size else math.inf if far else 0.0
 
 
 @dataclass(frozen=True)
@@ -204,24 +209,24 @@ def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int,
     noise, rounding, differences = 0.0, 0.0, dict.fromkeys(ways, 0.0)
     with _without_dropout(), in_fp32(model):
         there = yield Variant()
-        gradient = {p: local(p.grad).detach().to("cpu", copy=True) for p in model.parameters() if p.grad is not None} if there else {}
+        gradient = {p: g.to("cpu", copy=True) for p, g in _gradients(model).items()} if there else {}
         for by in MOVES:
             with moved(model, gradient, by):
-                reference: Mapping[Any, Any] | None = None
-                for one in (Variant(), Variant(permuted=True), *(Variant(parts=k, way=way) for way in ways for k in parts)):
+                model.zero_grad(set_to_none=True)
+                there = yield Variant()
+                reference = {p: g.clone() for p, g in _gradients(model).items()} if there else {}
+                for one in (Variant(permuted=True), *(Variant(parts=k, way=way) for way in ways for k in parts)):
                     model.zero_grad(set_to_none=True)
                     there = yield one
-                    now, far = _distance(model, reference) if there else ({}, float("inf"))
-                    if reference is None:
-                        reference = now
-                    elif one.permuted:
+                    far = _distance(_gradients(model), reference) if there else math.inf
+                    if one.permuted:
                         noise = max(noise, far)
                     else:
                         differences[one.way] = max(differences[one.way], far)
                 _nudge(gradient)
                 model.zero_grad(set_to_none=True)
                 there = yield Variant()
-                rounding = max(rounding, _distance(model, reference)[1] if there else 0.0)
+                rounding = max(rounding, _distance(_gradients(model), reference) if there else 0.0)
     return agreed([Certificate(None, samples, parts, noise, rounding, differences)])
 
 

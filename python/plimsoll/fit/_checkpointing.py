@@ -101,7 +101,7 @@ def _buffers(model: Any) -> list[Any]:
 def _differences(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[float, bool]] | None]:
     """How far the gradient of the same samples is from the first one (0.0: bitwise the same), and are buffers the same: once more as the model is, then checkpointed.
 
-    None: one failed, or there is no gradient.
+    None: one failed, or gave no gradient.
     """
     import torch
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []

@@ -498,8 +498,10 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
                     yield from own  # it evaluates with gradients on
                     return
         except GeneratorExit:
-            if loop.backwards > began and is_left():
-                finish(path, {"refused": f"the loop ended after {loop.backwards - began} batches, before all was measured: it counts steps, and is to take only so few"})
+            if loop.backwards == began:  # the script only looked at a batch
+                under_way.clear()
+            elif is_left():
+                finish(path, {"refused": f"the loop ended after {loop.backwards - began} batches, before all was measured: give it more steps (it counts them by itself)"})
             raise
 
     def at_first(loop: Loop, number: int | None, accelerator: Any, batch: Any, certified: dict[str, Any]) -> Generator[Any, None, bool]:

@@ -175,7 +175,7 @@ struct wanted {
 	uint64_t enough_bytes; /* if so much was freed by `old`, what was freed later stays */
 	uint64_t old;          /* count of frees */
 	int must;              /* also what a plan will need again */
-	int reached;           /* only what no stream can use, so that there is no wait */
+	int reached;           /* only what no stream can use: nothing is waited for */
 	const struct vmm_place *place; /* not next to it; or NULL */
 	uint64_t place_bytes;
 };

@@ -290,7 +290,7 @@ def created_for_nothing(ctx: Context) -> None:
 
 
 def _spreads(trace: Trace, event: Event, known: set[str], quiet: set[ast.stmt]) -> bool:
-    """Adds names to `known` that are made of those that it has; is anything that is no plain name made of them?"""
+    """Adds names to `known` that are made of those that it has; is anything else than a plain name made of them?"""
     size = 0
     while size != len(known):
         size = len(known)
