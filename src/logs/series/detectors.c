@@ -944,9 +944,13 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 #define RISE_ERRORS_TWO 5.0     /* where only two evaluations are over the lowest */
 #define RISE_BEGINS 0.2         /* standard deviations that it may begin over the lowest one */
 #define RISE_KEPT 0.7           /* of the rise: what falls below this was none */
-#define RISE_FEW 6              /* evaluations; of fewer the noise is not known at all */
-#define TAIL_TIMES 1.5          /* the noise of few values is not well known */
-#define FALL_LEAST 0.01         /* of the training loss: it goes on falling */
+#define STAYS 8                 /* evaluations that say that a part of the rise stays */
+#ifndef STAYS_ERRORS
+#define STAYS_ERRORS 5.0 /* of their standard deviations, to the minimum */
+#endif
+#define RISE_FEW 6        /* evaluations; of fewer the noise is not known at all */
+#define TAIL_TIMES 1.5    /* the noise of few values is not well known */
+#define FALL_LEAST 0.01   /* of the training loss: it goes on falling */
 #define METRIC_TIMES 1.6  /* the errors that a loss is asked for: a metric's noise is not known */
 #define METRIC_ERRORS 4.0 /* standard deviations that three falls of a metric are worth */
 #define RISE_SHARED 0.4   /* of the rise: where the training loss rises by more, both diverge */
@@ -1158,6 +1162,21 @@ static double risen(const struct evaluations *e, double train_noise, double time
 
 enum { OVERFIT_BOTH, OVERFIT_NO_TRAIN, OVERFIT_GAP };
 
+/* Are the last evaluations further over the minimum than their own spread could explain? */
+static bool stays_over(const struct evaluations *e)
+{
+	const double *last = e->y + e->n - STAYS;
+	double middle, squares = 0;
+
+	if (e->n - 1 - e->best < STAYS)
+		return false;
+	middle = mean(last, STAYS);
+	for (size_t i = 0; i < STAYS; i++)
+		squares += (last[i] - middle) * (last[i] - middle);
+	return middle - e->y[e->best] >= RISE_LEAST * e->scale &&
+	       middle - e->y[e->best] > STAYS_ERRORS * sqrt(squares / (STAYS - 1));
+}
+
 /* The evaluations since it was said, the last three of them, are not over most of the rise: it was noise, or it is over. */
 static bool come_back(const struct evaluations *e, const struct series_finding *f)
 {
@@ -1165,7 +1184,7 @@ static bool come_back(const struct evaluations *e, const struct series_finding *
 
 	while (k < 3 && k < e->n && e->step[e->n - 1 - k] > f->detected)
 		k++;
-	return k && mean(e->y + e->n - k, k) < f->number[6];
+	return k && mean(e->y + e->n - k, k) < f->number[6] && !stays_over(e);
 }
 
 /* Without a training loss that falls, it may be anything that rises; without a name that says what is better, too. */
@@ -1397,8 +1416,9 @@ static void look_zero(struct series_monitor *m, uint32_t series, double step, do
 	f->number[1] = (double)w->points;
 }
 
-#define MULTIPLE_NEAR 0.06    /* of the multiple */
-#define MULTIPLE_CLASSES 64.0 /* of more the logarithms lie too close */
+#define MULTIPLE_NEAR 0.06   /* of the multiple */
+#define MULTIPLE_CLASSES 3.0 /* of more the logarithms lie so close that most losses are near one */
+#define MULTIPLE_EVALUATIONS 4
 #define MULTIPLE_LEAST 4.0 /* a training loss that stays behind is twice the validation loss, too */
 #define MULTIPLE_MOST 64.0
 
@@ -1410,19 +1430,24 @@ static void look_multiple(struct series_monitor *m, uint32_t series, double step
 {
 	struct series_watch *w = &m->watches.at[series];
 	const struct series_watch *train = w->pair != SERIES_NONE ? &m->watches.at[w->pair] : NULL;
-	struct series_finding *f;
+	struct series_finding *f = series_open(m, PLIM_CURVES_COLLAPSE, series);
 	struct evaluations e;
 	double k, classes;
 
-	if (!isfinite(value) || w->finite != 2 || !train || w->negative || !(train->first > 0))
+	if (!isfinite(value) || !train || w->negative || !(train->first > 0) ||
+	    (w->finite > MULTIPLE_EVALUATIONS && !f))
 		return;
 	gather_detector(m, w, step, value, 1, &e);
-	if (e.n != 2)
+	/* A ratio that falls while the evaluations do not get worse is not a constant factor. */
+	if (f && f->kind == COLLAPSE_MULTIPLE && e.n && value <= e.y[0] &&
+	    e.t[e.n - 1] / value < f->number[1] / sqrt(2))
+		series_take_back(m, f);
+	if (f || e.n != MULTIPLE_EVALUATIONS)
 		return;
 	k = exp2(round(log2(e.t[0] / e.y[0])));
 	if (!(k >= MULTIPLE_LEAST && k <= MULTIPLE_MOST))
 		return;
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < MULTIPLE_EVALUATIONS; i++)
 		if (!(fabs(e.t[i] / e.y[i] / k - 1) < 4 * MULTIPLE_NEAR))
 			return;
 	classes = round(exp(train->first / k));
@@ -1437,7 +1462,7 @@ static void look_multiple(struct series_monitor *m, uint32_t series, double step
 	f->number[0] = train->first;
 	f->number[1] = k;
 	f->number[2] = classes;
-	f->number[3] = e.t[1] / e.y[1];
+	f->number[3] = e.t[e.n - 1] / e.y[e.n - 1];
 	f->other = w->pair;
 }
 

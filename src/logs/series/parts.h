@@ -30,6 +30,10 @@ size_t series_number(const char *at, size_t n, double *out);
 char series_delimiter(const char *line, size_t n);
 size_t series_cells(const char *line, size_t n, char delimiter, size_t *numbers);
 
+/* The role that --map gives to a name; *given: does it give one? */
+enum plim_role series_run_mapped(const struct series_run *r, const char *name, size_t n,
+				 bool *given);
+
 /* Count what could not be understood. */
 void series_bad_record(struct series_run *r, uint64_t offset);
 

@@ -542,10 +542,14 @@ static struct told tell_text_line(const char *text, size_t n)
 static struct told *told_of(struct line_reading *g, const char *text, size_t n, struct told *room)
 {
 	uint32_t id = n < 200 ? intern_find(&g->words, text, n) : INTERN_NONE;
+	bool given;
 
 	if (id != INTERN_NONE)
 		return &g->told.at[id];
 	*room = tell_text_line(text, n);
+	series_run_mapped(g->run, room->name, room->n, &given);
+	room->kept |= given;
+	room->known |= given;
 	if (n >= 200 || g->told.n >= TOLD_MOST)
 		return room;
 	g->status = vec_push(g->run->mem, &g->told, *room, g->err);
@@ -948,6 +952,19 @@ static size_t names_of(const char *line, size_t n, bool wide, struct span *out, 
 	return names;
 }
 
+/* Are all cells of a line numbers, and two or more? */
+static bool is_bare(const char *line, size_t n)
+{
+	struct span cell[COLUMNS];
+	size_t k = split_text_line(line, n, false, cell);
+	double value;
+
+	for (size_t i = 0; i < k; i++)
+		if (series_number(cell[i].at, cell[i].n, &value) != cell[i].n)
+			return false;
+	return k > 1;
+}
+
 static void take_header(struct line_reading *g, const char *line, size_t n)
 {
 	struct columns *t = &g->table;
@@ -1252,8 +1269,10 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		g->lasting = g->side;
 		memcpy(g->lasting_word, g->word, sizeof(g->word));
 	}
-	if (!g->known)
+	if (!g->known) {
 		take_header(g, line, n);
+		g->run->bare += is_bare(line, n);
+	}
 	end_row(g);
 }
 

@@ -23,7 +23,7 @@ static void forget_series_run(struct series_run *r)
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	r->last_epoch = r->last_row_step = NAN;
 	r->step_base = 0;
-	r->rows = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
+	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
 	r->torn = r->restarted = r->ended = false;
@@ -114,7 +114,8 @@ void series_bad_record(struct series_run *r, uint64_t offset)
 
 /* ---- series ---- */
 
-static enum plim_role mapped(const struct series_run *r, const char *name, size_t n, bool *given)
+enum plim_role series_run_mapped(const struct series_run *r, const char *name, size_t n,
+				 bool *given)
 {
 	for (size_t i = 0; i < r->options->map_count; i++) {
 		const char *at = r->options->map[i], *equals = strrchr(at, '=');
@@ -141,7 +142,9 @@ static void set_stops(const struct series_run *r, struct series_curve *c, enum p
 enum plim_status series_run_series(struct series_run *r, const char *name, size_t n, uint32_t *out,
 				   struct plim_err *err)
 {
-	struct series_curve c = { .stride = 1, .time = NAN, .seen_step = NAN };
+	struct series_curve c = {
+		.stride = 1, .time = NAN, .seen_step = NAN, .count = NAN, .count_epoch = NAN
+	};
 	enum plim_role role;
 	bool given;
 	enum plim_status st;
@@ -154,11 +157,13 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 		st = series_monitor_add(&r->monitor, name, n, out, err);
 	if (st)
 		return st;
-	role = mapped(r, name, n, &given);
+	role = series_run_mapped(r, name, n, &given);
 	if (given)
 		series_monitor_set_role(&r->monitor, *out, role);
 	c.role_given = given;
 	role = r->monitor.watches.at[*out].role;
+	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
+		   series_name_of(name, n).side != SERIES_EVALUATION;
 	c.max = role == PLIM_ROLE_OTHER && *out > 200 ? SERIES_BUCKETS / 8 : SERIES_BUCKETS;
 	set_stops(r, &c, role);
 	r->curves.at[r->curves.n++] = c;
@@ -345,6 +350,8 @@ static uint32_t find_series(const struct series_run *r, const char *name, size_t
 	return intern_find(names, name, n);
 }
 
+#define COUNTER_RANK 1000 /* below each name that is known */
+
 enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
 				struct plim_err *err)
 {
@@ -354,7 +361,9 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 
 	if (v.series != INTERN_NONE) /* what is a series is not a step, epoch or time */
 		return vec_push(r->mem, &r->row, v, err);
-	rank = series_is_step(name, n);
+	rank = r->counter && strlen(r->counter) == n && !memcmp(name, r->counter, n)
+		       ? COUNTER_RANK
+		       : series_is_step(name, n);
 	if ((rank || series_is_epoch(name, n)) && value < 0)
 		return PLIM_OK; /* "-1": none yet */
 	if (rank && isfinite(value)) {
@@ -465,6 +474,22 @@ double series_row_step(struct series_run *r)
 	return r->step_base + step;
 }
 
+/* Does the row's first name, whose meaning is not known, count the rows, in whole numbers, within each epoch? */
+static void look_counter(struct series_run *r)
+{
+	struct series_curve *c = &r->curves.at[r->row.at[0].series];
+	double value = r->row.at[0].value;
+	bool anew = r->row_epoch > c->count_epoch;
+
+	if (!c->counts)
+		return;
+	c->counts = value >= 0 && value == floor(value) && c->ordinal == r->rows &&
+		    (value > c->count || anew || isnan(c->count));
+	c->counted += value > c->count && !anew;
+	c->count = value;
+	c->count_epoch = r->row_epoch;
+}
+
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 {
 	double step;
@@ -477,6 +502,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 		r->row.n = 0;
 		return PLIM_OK;
 	}
+	look_counter(r);
 	step = series_row_step(r);
 	if (!isnan(r->row_epoch))
 		r->last_epoch = r->row_epoch;
@@ -678,6 +704,32 @@ static enum plim_status drop_strays(struct series_run *r, struct plim_err *err)
 	return read_again(r, err);
 }
 
+#define COUNTER_ROWS 6
+
+/* Where no step is known and epochs do not part the rows, what counts them is the step: "batch", "frame". */
+static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
+{
+	if (r->counter || !r->rows_no_step || r->rows_step || r->rows < COUNTER_ROWS ||
+	    !strcmp(r->files.at[0].path, "-"))
+		return PLIM_OK;
+	for (uint32_t i = 0; i < r->curves.n; i++) {
+		const struct series_curve *c = &r->curves.at[i];
+		uint32_t id;
+		enum plim_status st;
+
+		if (!c->counts || c->ordinal != r->rows || 2 * c->counted < r->rows)
+			continue;
+		st = intern_add(&r->texts, r->monitor.names.at[i].bytes, r->monitor.names.at[i].n,
+				&id, err);
+		if (st)
+			return st;
+		r->counter = intern_text(&r->texts, id);
+		r->obey.n = 0;
+		return read_again(r, err);
+	}
+	return PLIM_OK;
+}
+
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
@@ -695,6 +747,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = read_as_text(r, err);
 	if (!st)
 		st = drop_strays(r, err);
+	if (!st)
+		st = find_counter(r, err);
 	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
 	     i++)
 		st = read_again(r, err);
@@ -741,6 +795,11 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 	if (!st && r->counted_on)
 		st = series_run_note(r, err, "steps begin anew and were counted on (%llu time%s)",
 				     (unsigned long long)r->counted_on, text_s(r->counted_on));
+	if (!st && r->counter)
+		st = series_run_note(r, err,
+				     "no step is logged by a name that is known: '%s' counts the "
+				     "rows and is used instead",
+				     r->counter);
 	if (!st && r->rows_no_step && isnan(r->last_row_step))
 		st = series_run_note(r, err, "no step is logged: %s are used instead",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");

@@ -223,6 +223,10 @@ struct series_curve {
 	uint32_t stop_reason[4];
 	double seen_step; /* of the value that came last */
 	uint64_t ordinal; /* values that came, those set aside included */
+	/* Of the first name of each row, if it is not known: whether it counts the rows. */
+	double count, count_epoch; /* of the row before */
+	uint64_t counted;          /* rows in which it rose */
+	bool counts;
 };
 
 /* Values of a series from `ordinal` on to the next cut are void if their step is `step` or later. */
@@ -291,15 +295,17 @@ struct series_run {
 	double last_epoch, last_row_step, step_base; /* of rows */
 	/* The rows' clock: their steps, or epochs if they have none. */
 	double clock_first, clock_most, clock_last;
-	unsigned part;      /* of its file: 0 is the first run of it */
-	bool splits;        /* where a run begins anew, another may be read from there */
-	bool over;          /* another begins at the file's offset */
-	bool followed;      /* which was added to the set */
-	bool no_steps;      /* steps are strays: epochs count */
-	bool rounds_from_0; /* of steps within rounds */
-	double epochs;      /* that the log says there are: "epoch 3/20"; NaN: it does not */
+	unsigned part;       /* of its file: 0 is the first run of it */
+	bool splits;         /* where a run begins anew, another may be read from there */
+	bool over;           /* another begins at the file's offset */
+	bool followed;       /* which was added to the set */
+	bool no_steps;       /* steps are strays: epochs count */
+	const char *counter; /* an unknown name that counts the rows as a step does; NULL: none */
+	bool rounds_from_0;  /* of steps within rounds */
+	double epochs;       /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
+	uint64_t bare;   /* lines of a text that hold nothing but numbers */
 	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */

@@ -161,6 +161,20 @@ static enum plim_status look_at_path(struct series_set *s, const char *path, str
 	return st;
 }
 
+#define BARE_LINES 5
+
+/* Why a file has no values: the end of a sentence about it. */
+static const char *why_empty(const struct series_run *r, const char *path)
+{
+	if (r->files.at[0].bytes == 0 && strcmp(path, "-") != 0)
+		return "is empty";
+	if (r->bare >= BARE_LINES)
+		return "holds columns of numbers without names: --patterns FILE names them, "
+		       "with a line like '{step} {loss}'";
+	return "holds no values of a training that are understood here; --map NAME=ROLE says "
+	       "what a name means, --patterns FILE how text is read";
+}
+
 /* A file that was named has to hold something; in a folder there are many that only look like logs. */
 static enum plim_status drop_empty(struct series_set *s, size_t i, const char *const *named,
 				   size_t named_count, struct plim_err *err)
@@ -169,13 +183,8 @@ static enum plim_status drop_empty(struct series_set *s, size_t i, const char *c
 
 	for (size_t j = 0; j < named_count; j++)
 		if (!strcmp(named[j], r->files.at[0].path))
-			return err_set(err, PLIM_E_FORMAT,
-				       r->files.at[0].bytes == 0 && strcmp(named[j], "-") != 0
-					       ? "'%s' is empty"
-					       : "'%s' holds no values of a training that are "
-						 "understood here; "
-						 "--patterns FILE says how text is read",
-				       r->files.at[0].path);
+			return err_set(err, PLIM_E_FORMAT, "'%s' %s", named[j],
+				       why_empty(r, named[j]));
 	series_run_release(r);
 	mem_free(s->mem, r, 1, sizeof(*r));
 	s->runs.n--;
