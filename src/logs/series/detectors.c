@@ -1187,6 +1187,16 @@ static bool come_back(const struct evaluations *e, const struct series_finding *
 	return k && mean(e->y + e->n - k, k) < f->number[6] && !stays_over(e);
 }
 
+static double worst_since(const struct evaluations *e, double step)
+{
+	double worst = -INFINITY;
+
+	for (size_t i = 0; i < e->n; i++)
+		if (e->step[i] >= step)
+			worst = fmax(worst, e->y[i]);
+	return e->sign * worst;
+}
+
 /* Without a training loss that falls, it may be anything that rises; without a name that says what is better, too. */
 static double sure_of_overfit(const struct series_watch *w, double sure, double fell)
 {
@@ -1310,6 +1320,7 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 		f->confidence = fmax(f->confidence, sure_of_overfit(w, sure, fell));
 		if (e.sign * value < e.sign * f->number[1] - 0.5 * e.sigma || come_back(&e, f)) {
 			f->severity = PLIM_SEVERITY_INFO;
+			f->number[0] = worst_since(&e, f->step);
 			series_end(m, PLIM_CURVES_OVERFIT, series, step);
 		}
 		return;
@@ -1385,6 +1396,7 @@ enum {
 };
 
 #define ZEROS_LEAST 20
+#define ZEROS_ALL 8     /* if there is nothing else */
 #define ZEROS_SHARE 0.5 /* of all values */
 
 /* A loss that is exactly 0 in most values: nothing is left to learn from, or it is not the loss. */
@@ -1392,6 +1404,7 @@ static void look_zero(struct series_monitor *m, uint32_t series, double step, do
 {
 	struct series_watch *w = &m->watches.at[series];
 	struct series_finding *f = series_open(m, PLIM_CURVES_COLLAPSE, series);
+	bool all;
 
 	if (value == 0 && w->zeros == 1)
 		w->zero_first = step;
@@ -1404,7 +1417,10 @@ static void look_zero(struct series_monitor *m, uint32_t series, double step, do
 		}
 		return;
 	}
-	if (value != 0 || w->zeros < ZEROS_LEAST || series_open(m, PLIM_CURVES_NAN, series) ||
+	/* A part of a loss may be switched off; the loss itself is not. */
+	all = series == m->train && w->zeros == w->points && w->zeros >= ZEROS_ALL;
+	if (value != 0 || (w->zeros < ZEROS_LEAST && !all) ||
+	    series_open(m, PLIM_CURVES_NAN, series) ||
 	    (double)w->zeros < ZEROS_SHARE * (double)w->points)
 		return;
 	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->zero_first, step);
@@ -1480,7 +1496,10 @@ static void look_ratio(struct series_monitor *m, uint32_t series, double step, d
 	if (e.n < 4)
 		return;
 	if (f) {
-		if (f->kind == COLLAPSE_RATIO && value < f->number[1] - 0.5 * e.sigma) {
+		bool near = e.y[e.n - 1] < COLLAPSE_TIMES * e.t[e.n - 1] &&
+			    e.y[e.n - 2] < COLLAPSE_TIMES * e.t[e.n - 2];
+
+		if (f->kind == COLLAPSE_RATIO && (near || value < f->number[1] - 0.5 * e.sigma)) {
 			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
 		}

@@ -108,7 +108,7 @@ static const struct {
 	  EVALUATION, PLIM_ROLE_ERROR },
 	{ "acc accuracy f1 auc auroc auprc precision recall bleu sacrebleu rouge rouge1 rouge2 "
 	  "rougel "
-	  "rougelsum meteor chrf map map50 map5095 ap50 iou miou dice mcc matthews exact em r2 "
+	  "rougelsum meteor chrf map ap map50 map5095 ap50 iou miou dice mcc matthews exact em r2 "
 	  "pearson "
 	  "spearman spearmanr psnr ssim top1 top5 acc1 acc5 ndcg mrr balanced kappa",
 	  NULL, EVALUATION, PLIM_ROLE_METRIC },

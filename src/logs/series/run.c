@@ -391,6 +391,21 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 
 #define RECENT 16 /* values that tell where a loss was */
 
+/* Has the row all values of the run's first row, some of which have changed since?  The same seed does that. */
+static bool repeats_first(const struct series_run *r)
+{
+	bool changed = false;
+
+	for (size_t i = 0; i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+
+		if (r->row.at[i].value != w->first)
+			return false;
+		changed |= w->min < w->max && w->last != w->first;
+	}
+	return changed && r->row.n == r->monitor.watches.n;
+}
+
 /*
  * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?
  * *known: can that be reported?
@@ -399,8 +414,8 @@ static bool begins_anew(const struct series_run *r, bool *known)
 {
 	bool lost = false, alive = false; /* losses that never were a number, and others */
 
-	*known = false;
-	for (size_t i = 0; i < r->row.n; i++) {
+	*known = repeats_first(r);
+	for (size_t i = 0; !*known && i < r->row.n; i++) {
 		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
 		double v = r->row.at[i].value, most = -INFINITY;
 
@@ -412,9 +427,9 @@ static bool begins_anew(const struct series_run *r, bool *known)
 		*known = true;
 		for (uint32_t k = 1; k <= RECENT && k <= w->ring_n && 2 * k <= w->finite; k++)
 			most = fmax(most, w->ring[(w->ring_at + SERIES_RING - k) % SERIES_RING]);
-		return v > most && fabs(v - w->first) < fabs(v - w->last);
+		return v > most && fabs(v - w->first) <= fabs(v - w->last);
 	}
-	*known = lost && !alive;
+	*known |= lost && !alive;
 	return *known;
 }
 
@@ -478,14 +493,17 @@ double series_row_step(struct series_run *r)
 static void look_counter(struct series_run *r)
 {
 	struct series_curve *c = &r->curves.at[r->row.at[0].series];
-	double value = r->row.at[0].value;
-	bool anew = r->row_epoch > c->count_epoch;
+	double value = r->row.at[0].value, by = value - c->count;
 
 	if (!c->counts)
 		return;
-	c->counts = value >= 0 && value == floor(value) && c->ordinal == r->rows &&
-		    (value > c->count || anew || isnan(c->count));
-	c->counted += value > c->count && !anew;
+	c->counts = value >= 0 && value == floor(value) && c->ordinal == r->rows;
+	if (c->ordinal && !(r->row_epoch > c->count_epoch)) {
+		c->counts_by = c->rises || c->breaks ? c->counts_by : by;
+		c->rises += by > 0;
+		c->steady += by > 0 && by == c->counts_by;
+		c->breaks += !(by > 0);
+	}
 	c->count = value;
 	c->count_epoch = r->row_epoch;
 }
@@ -717,7 +735,9 @@ static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
 		uint32_t id;
 		enum plim_status st;
 
-		if (!c->counts || c->ordinal != r->rows || 2 * c->counted < r->rows)
+		/* One that falls counts only if it mostly rises by the same. */
+		if (!c->counts || c->ordinal != r->rows || 2 * c->rises < r->rows ||
+		    (c->breaks && 4 * c->steady < 3 * r->rows))
 			continue;
 		st = intern_add(&r->texts, r->monitor.names.at[i].bytes, r->monitor.names.at[i].n,
 				&id, err);

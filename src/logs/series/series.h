@@ -225,7 +225,9 @@ struct series_curve {
 	uint64_t ordinal; /* values that came, those set aside included */
 	/* Of the first name of each row, if it is not known: whether it counts the rows. */
 	double count, count_epoch; /* of the row before */
-	uint64_t counted;          /* rows in which it rose */
+	double counts_by;          /* in the second row */
+	uint64_t rises, steady;    /* rows in which it rose, and by that much */
+	uint64_t breaks; /* rows in which it did not, within an epoch: training was resumed */
 	bool counts;
 };
 

@@ -230,6 +230,8 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 		      name, f->number[2] > 0 ? f->number[0] / f->number[2] : NAN, S(f->detected));
 		SHOW("%s against %s; its best is %s at step %s", V(f->number[0]), V(f->number[2]),
 		     V(series_best_value(own)), S(series_best_step(own)));
+		if (!isnan(f->end))
+			SHOW("at step %s it came back", S(f->end));
 		FIX("go back to step %s", S(series_best_step(own)));
 		FIX("check that training and validation data are of one kind, and dropout and "
 		    "label "
