@@ -1417,10 +1417,23 @@ static void look_zero(struct series_monitor *m, uint32_t series, double step, do
 		}
 		return;
 	}
+	if (f && f->kind == COLLAPSE_CONSTANT && value != w->first) {
+		f->severity = PLIM_SEVERITY_INFO;
+		series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+	}
+	if (f || series_open(m, PLIM_CURVES_NAN, series))
+		return;
 	/* A part of a loss may be switched off; the loss itself is not. */
-	all = series == m->train && w->zeros == w->points && w->zeros >= ZEROS_ALL;
-	if (value != 0 || (w->zeros < ZEROS_LEAST && !all) ||
-	    series_open(m, PLIM_CURVES_NAN, series) ||
+	all = series == m->train && w->min == w->max && w->finite == w->points;
+	if (all && value != 0 && w->points >= ZEROS_LEAST) {
+		f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->first_step, step);
+		if (!f)
+			return;
+		f->kind = COLLAPSE_CONSTANT;
+		f->confidence = 0.7;
+		f->number[0] = value;
+	}
+	if (value != 0 || (w->zeros < ZEROS_LEAST && !(all && w->zeros >= ZEROS_ALL)) ||
 	    (double)w->zeros < ZEROS_SHARE * (double)w->points)
 		return;
 	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->zero_first, step);

@@ -295,6 +295,7 @@ struct line_reading {
 	enum series_side side; /* as the log said last, and by which word */
 	char word[16];
 	char loose[NAME_BYTES];    /* a name that waits for its number */
+	bool bar;                  /* the line is one of a progress bar */
 	bool inside, plain_values; /* "[3/10]" of an evaluation; values of training */
 	/* of several lines */
 	enum series_side heading; /* "Test Error:" is about the line that follows */
@@ -793,8 +794,11 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		}
 		says = p;
 		p += took;
-		if (is_bar(p, end) && value > 0)
-			put_text_line(g, "step", 4, value, true);
+		if (is_bar(p, end)) {
+			g->bar = true;
+			if (value > 0)
+				put_text_line(g, "step", 4, value, true);
+		}
 		if (says > line && is_inside(line, says, end)) {
 			g->inside = true;
 			take_place(g, gap, says, p, end, value);
@@ -1091,6 +1095,20 @@ static void give_held(struct line_reading *g)
 	g->held_n = 0;
 }
 
+/* A bar shows the result of the last evaluation again and again. */
+static void drop_redrawn(struct series_run *r)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+
+		if (!(1u << w->role & SERIES_EVALUATED) || r->row.at[i].value != w->last)
+			r->row.at[kept++] = r->row.at[i];
+	}
+	r->row.n = kept;
+}
+
 static void end_row(struct line_reading *g)
 {
 	struct series_run *r = g->run;
@@ -1108,6 +1126,8 @@ static void end_row(struct line_reading *g)
 	if (evaluation && (g->inside || r->row_step < r->last_row_step))
 		r->row_step = NAN;
 	r->files.at[0].rows++;
+	if (g->bar && r->row_epoch == r->last_epoch)
+		drop_redrawn(r);
 	if (evaluation && g->inside && r->row.n <= HELD) {
 		r->within += g->held_n > 0;
 		memcpy(g->held, r->row.at, r->row.n * sizeof(*g->held));
@@ -1255,7 +1275,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	series_row_begin(g->run);
 	g->row_at = g->line_at;
 	g->known = 0;
-	g->inside = g->plain_values = false;
+	g->inside = g->plain_values = g->bar = false;
 	g->side = g->heading ? g->heading : g->lasting;
 	memcpy(g->word, g->heading ? g->heading_word : g->lasting_word, sizeof(g->word));
 	g->heading = SERIES_NO_SIDE;

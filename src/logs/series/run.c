@@ -435,6 +435,7 @@ static bool begins_anew(const struct series_run *r, bool *known)
 
 #define RUNS_MAX 256   /* of one file */
 #define BEGINNING 0.02 /* of a run's steps */
+#define EPOCHS_LEAST 2 /* after the first one */
 
 /*
  * Where the rows' clock falls to its beginning, no training was resumed: another run begins, if the loss is that of
@@ -453,6 +454,10 @@ static bool look_at_clock(struct series_run *r)
 	/* "Epoch 20/20", then "Epoch 1/20". */
 	if (r->last_epoch >= r->epochs && r->row_epoch <= 1 && r->row_epoch < r->last_epoch &&
 	    r->splits && r->part + 1 < RUNS_MAX)
+		return true;
+	/* Batches begin anew with each epoch; epochs do so with another training only. */
+	if (isnan(r->row_step) && isnan(r->last_row_step) && clock <= r->clock_first &&
+	    r->clock_most >= r->clock_first + EPOCHS_LEAST && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && begins_anew(r, &known) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;

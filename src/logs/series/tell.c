@@ -223,6 +223,8 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 {
 	const struct series_watch *own = &m->watches.at[f->series];
 	const char *name = series_told_name(m, f->series);
+	bool training = own->role == PLIM_ROLE_TRAIN_LOSS;
+	const char *what = training ? "value" : "evaluation";
 
 	switch (f->kind) {
 	case 0:
@@ -245,16 +247,24 @@ static void tell_collapse(const struct series_monitor *m, const struct series_fi
 		FIX("go back to a checkpoint before step %s", S(f->step));
 		break;
 	case 2:
-		if (isnan(f->end)) {
-			TITLE("'%.80s' is exactly %s in every evaluation", name, V(f->number[0]));
+		if (isnan(f->end))
+			TITLE("'%.80s' is exactly %s in every %s", name, V(f->number[0]), what);
+		else
+			TITLE("'%.80s' is exactly %s in every %s before step %s", name,
+			      V(f->number[0]), what, S(f->end));
+		if (training)
+			SHOW("%s values; a training that changes no weight does that",
+			     S((double)own->finite));
+		else if (isnan(f->end))
 			SHOW("%s evaluations; a model that always predicts one class does that",
-			     S((double)m->watches.at[f->series].finite));
-		} else {
-			TITLE("'%.80s' is exactly %s in every evaluation before step %s", name,
-			      V(f->number[0]), S(f->end));
+			     S((double)own->finite));
+		else
 			SHOW("a model that always predicts one class does that");
-		}
-		FIX("count the predicted classes, and check labels and learning rate");
+		if (training)
+			FIX("see that the optimizer has the model's parameters, that its step is "
+			    "called, and that the learning rate is not 0");
+		else
+			FIX("count the predicted classes, and check labels and learning rate");
 		break;
 	case 4:
 		TITLE("'%.80s' is exactly 0 in %s of %s values", name, S(f->number[0]),
