@@ -142,7 +142,7 @@ struct series_name series_name_of(const char *name, size_t n)
 	bool eval, train;
 
 	cut_name(name, n, &w);
-	eval = has_any(&w, evaluation);
+	eval = has_any(&w, evaluation) || has_any(&w, evaluating);
 	train = has_any(&w, training);
 	find_role(&w, eval, train, &out);
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;

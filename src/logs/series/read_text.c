@@ -71,11 +71,10 @@ struct series_patterns {
 
 static const char *const built_in[] = {
 	"step {step}: train loss {train loss}, val loss {val loss}", /* nanoGPT, evaluation */
-	"Epoch: [{epoch}][{step}/{*}]{*}Loss {loss}",            /* PyTorch's ImageNet example */
-	"Epoch: [{epoch}] [{step}/{*}]{*}loss: {loss}",          /* torchvision, timm, MAE */
-	"Train Epoch: {epoch} [{step}/{*} ({*}]{*}Loss: {loss}", /* PyTorch's MNIST example */
-	"Iter(train) [{step}/{*}]{*}loss: {loss}",               /* MMEngine */
-	"Epoch(val) [{epoch}][{*}]{*}loss: {val loss}",          /* MMEngine */
+	"Epoch: [{epoch}] [{step}/{*}]{*}loss: {loss}",              /* torchvision, timm, MAE */
+	"Train Epoch: {epoch} [{step}/{*} ({*}]{*}Loss: {loss}",     /* PyTorch's MNIST example */
+	"Iter(train) [{step}/{*}]{*}loss: {loss}",                   /* MMEngine */
+	"Epoch(val) [{epoch}][{*}]{*}loss: {val loss}",              /* MMEngine */
 	"epoch {epoch}{*}train loss {train loss}{*}valid loss {val loss}",
 	"| {step}/{*} batches |{*}| loss {loss} |",           /* PyTorch's word language model */
 	"s:{step} trl:{train loss} lr:{lr} norm:{grad norm}", /* llm.c */
@@ -296,6 +295,7 @@ struct line_reading {
 	char word[16];
 	char loose[NAME_BYTES];    /* a name that waits for its number */
 	bool bar;                  /* the line is one of a progress bar */
+	bool put;                  /* the number before is a value of the row */
 	bool inside, plain_values; /* "[3/10]" of an evaluation; values of training */
 	/* of several lines */
 	enum series_side heading; /* "Test Error:" is about the line that follows */
@@ -685,6 +685,7 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	struct told room;
 	struct told *t = told_of(g, gap, (size_t)(says - gap), &room);
 	const char *p = *behind;
+	size_t before;
 	double of;
 
 	if (g->status)
@@ -711,11 +712,13 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 		g->loose[0] = 0;
 		return;
 	}
-	if (t->average && g->inside && g->side == SERIES_EVALUATION && g->run->row.n)
+	if (t->average && g->inside && g->side == SERIES_EVALUATION && g->put)
 		g->run->row.at[g->run->row.n - 1].value = value;
 	if (t->loose[0])
 		memcpy(g->loose, t->loose, sizeof(g->loose));
+	before = g->run->row.n;
 	put_named(g, t, of_whole(g, t, p, end, value));
+	g->put = g->run->row.n > before;
 }
 
 static bool may_be_number(char c)
@@ -1275,7 +1278,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	series_row_begin(g->run);
 	g->row_at = g->line_at;
 	g->known = 0;
-	g->inside = g->plain_values = g->bar = false;
+	g->inside = g->plain_values = g->bar = g->put = false;
 	g->side = g->heading ? g->heading : g->lasting;
 	memcpy(g->word, g->heading ? g->heading_word : g->lasting_word, sizeof(g->word));
 	g->heading = SERIES_NO_SIDE;

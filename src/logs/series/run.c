@@ -21,7 +21,7 @@ static void forget_series_run(struct series_run *r)
 {
 	r->points = r->set_aside = r->bytes = 0;
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
-	r->last_epoch = r->last_row_step = NAN;
+	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
 	r->step_base = 0;
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
@@ -446,7 +446,7 @@ static bool look_at_clock(struct series_run *r)
 	double clock = isnan(r->row_step) && isnan(r->last_row_step) ? r->row_epoch : r->row_step;
 	bool fell = clock < r->clock_last &&
 		    clock <= r->clock_first + BEGINNING * (r->clock_most - r->clock_first) &&
-		    !(r->row_epoch > r->last_epoch);
+		    !(r->row_epoch > r->epoch_first);
 	bool known = false;
 
 	if (isnan(clock))
@@ -485,12 +485,13 @@ double series_row_step(struct series_run *r)
 		return isnan(r->row_epoch) ? (double)r->rows : r->step_base + r->row_epoch;
 	}
 	r->rows_step++;
-	if ((step < r->last_row_step && r->row_epoch > r->last_epoch) ||
-	    (step == r->last_row_step && r->row_epoch >= r->last_epoch + 1)) {
+	if ((step < r->last_row_step && r->row_epoch > r->step_epoch) ||
+	    (step == r->last_row_step && r->row_epoch >= r->step_epoch + 1)) {
 		r->step_base += r->last_row_step + (step == 0);
 		r->counted_on++;
 	}
 	r->last_row_step = step;
+	r->step_epoch = isnan(r->row_epoch) ? r->step_epoch : r->row_epoch;
 	return r->step_base + step;
 }
 
@@ -529,6 +530,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 	step = series_row_step(r);
 	if (!isnan(r->row_epoch))
 		r->last_epoch = r->row_epoch;
+	r->epoch_first = fmin(r->epoch_first, r->row_epoch);
 	r->rows++;
 	for (size_t i = 0; !st && i < r->row.n; i++)
 		st = series_run_point(r, r->row.at[i].series, step, r->row_time, r->row.at[i].value,
