@@ -945,12 +945,10 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 #define RISE_BEGINS 0.2         /* standard deviations that it may begin over the lowest one */
 #define RISE_KEPT 0.7           /* of the rise: what falls below this was none */
 #define STAYS 8                 /* evaluations that say that a part of the rise stays */
-#ifndef STAYS_ERRORS
-#define STAYS_ERRORS 5.0 /* of their standard deviations, to the minimum */
-#endif
-#define RISE_FEW 6        /* evaluations; of fewer the noise is not known at all */
-#define TAIL_TIMES 1.5    /* the noise of few values is not well known */
-#define FALL_LEAST 0.01   /* of the training loss: it goes on falling */
+#define STAYS_ERRORS 5.0        /* of their standard deviations, to the minimum */
+#define RISE_FEW 6              /* evaluations; of fewer the noise is not known at all */
+#define TAIL_TIMES 1.5          /* the noise of few values is not well known */
+#define FALL_LEAST 0.01         /* of the training loss: it goes on falling */
 #define METRIC_TIMES 1.6  /* the errors that a loss is asked for: a metric's noise is not known */
 #define METRIC_ERRORS 4.0 /* standard deviations that three falls of a metric are worth */
 #define RISE_SHARED 0.4   /* of the rise: where the training loss rises by more, both diverge */
@@ -1165,11 +1163,12 @@ enum { OVERFIT_BOTH, OVERFIT_NO_TRAIN, OVERFIT_GAP };
 /* Are the last evaluations further over the minimum than their own spread could explain? */
 static bool stays_over(const struct evaluations *e)
 {
-	const double *last = e->y + e->n - STAYS;
+	const double *last;
 	double middle, squares = 0;
 
 	if (e->n - 1 - e->best < STAYS)
 		return false;
+	last = e->y + e->n - STAYS;
 	middle = mean(last, STAYS);
 	for (size_t i = 0; i < STAYS; i++)
 		squares += (last[i] - middle) * (last[i] - middle);
@@ -1189,7 +1188,7 @@ static bool come_back(const struct evaluations *e, const struct series_finding *
 
 static double worst_since(const struct evaluations *e, double step)
 {
-	double worst = -INFINITY;
+	double worst = e->y[e->n - 1];
 
 	for (size_t i = 0; i < e->n; i++)
 		if (e->step[i] >= step)
