@@ -54,7 +54,9 @@ _CLAIMS = "measured, docs/claims.md"
 _DOCS = "PyTorch's documentation"
 
 #: Rules that are off by default, and why: what they report is true, and of no use to most.
-OFF = {"PLM402": "nearly all who load with weights_only=False load what they wrote themselves"}
+OFF = {"PLM402": "nearly all who load with weights_only=False load what they wrote themselves",
+       "PLM206": "most such tensors are small",
+       "PLM401": "weights that only go to load_state_dict() are freed at once; a warning, where every rank loads them, is on"}
 
 #: Rules that were off by default and had no measured case.  Their codes are still accepted, and find nothing.
 RETIRED = {
@@ -122,7 +124,7 @@ RULES: tuple[Rule, ...] = (
          "handlers that set a flag, free, log or build a record", "what the failed call had allocated", None, "PyTorch's FAQ"),
     Rule("PLM110", "eval-with-gradients", "warning", "unsafe",
          "Evaluation builds a graph for every batch",
-         "`model.eval()` changes dropout and batch norm; it does not stop autograd. Without `torch.no_grad()` or `inference_mode()` every batch saves what a backward pass would need.",
+         "`model.eval()` changes dropout and batch norm; it does not stop autograd. Without `torch.no_grad()` or `inference_mode()` every batch saves what a backward pass would need. So does a single pass whose result is only printed, saved, detached or made a number.",
          "def evaluate(model, loader):\n    model.eval()\n    right = 0\n    for x, y in loader:\n        right += (model(x).argmax(1) == y).sum().item()\n    return right\n\nevaluate(model, loader)\n",
          "@torch.inference_mode()\ndef evaluate(model, loader):\n    model.eval()\n    right = 0\n    for x, y in loader:\n        right += (model(x).argmax(1) == y).sum().item()\n    return right\n\nevaluate(model, loader)\n",
          "functions all of whose callers turn gradients off; attacks and explanations that need them; frozen models; without model.eval(), loops over anything but a loader whose results leave the function or are not kept", "5,098 MiB at the peak instead of 938", 4160 * MIB, _CLAIMS, "Activations, not weights, kill inference too"),
