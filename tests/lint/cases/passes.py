@@ -133,3 +133,48 @@ for epoch in range(9):
     torch.save(model.state_dict(), "best.pt")
 model.load_state_dict(torch.load("best.pt", map_location="cpu"))
 
+
+#: bad 119 a loss that is made again before it is used
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.a(x)
+critic = Critic().to(device)
+judge = torch.optim.SGD(critic.parameters(), lr=0.1)
+for x, y in loader:
+    guess = critic(x)  # PLM119
+    loss = criterion(guess, y)
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+#: good 119 the pass writes to the module
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+    def forward(self, x):
+        self.seen = self.a(x)
+        return self.seen
+critic = Critic().to(device)
+judge = torch.optim.SGD(critic.parameters(), lr=0.1)
+for x, y in loader:
+    guess = critic(x)
+    loss = criterion(critic.seen, y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+#: good 119 a hook takes what it needs
+taken = []
+model.register_forward_hook(lambda m, i, o: taken.append(o.detach().cpu()) or None)
+for x, y in loader:
+    seen = model(x)
+    loss = criterion(model(y), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    taken.clear()

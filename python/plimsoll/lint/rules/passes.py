@@ -24,9 +24,10 @@ def single_passes(ctx: Context) -> None:
         cls = trace.function.cls
         if cls is not None and (cls.module or cls.lightning or cls.trainer) or ctx.program.no_grad(trace.function):
             continue
-        if not isinstance(trace.function.node, ast.Module) and any(e.kind == "call" and _at(ctx, e.node) in told for e in trace.events):
+        found = [e for e in trace.events if _builds(ctx, trace, e) and _at(ctx, e.node) not in told]
+        if found and not isinstance(trace.function.node, ast.Module) and any(e.kind == "call" and _at(ctx, e.node) in told for e in trace.events):
             continue  # one decision settles them all
-        found = [e for e in trace.events if _builds(ctx, trace, e) and _at(ctx, e.node) not in told and _Flow(ctx, trace, e).read_without_graph()]
+        found = [e for e in found if _Flow(ctx, trace, e).read_without_graph()]
         if not found:
             continue
         first = found[0]
@@ -36,6 +37,28 @@ def single_passes(ctx: Context) -> None:
                    evidence=[f"no backward pass, object or caller gets what {source.segment(first.call.func)}() returns, and no torch.no_grad() is around it"] + (
                        [f"also in line{'s' if len(more) > 1 else ''} {', '.join(more)}"] if more else []),
                    fix=["torch.no_grad() around it"])
+
+
+@checks("PLM119")
+def unused_passes(ctx: Context) -> None:
+    """A training step's pass of a module whose result is bound to a name, and used by nothing."""
+    if ctx.mentions("register_forward_hook", "register_forward_pre_hook"):
+        return  # a hook may take what it needs
+    for trace in ctx.traces:
+        for event in trace.events:
+            if event.kind != "call" or ctx.step_of(event) is None or not _builds(ctx, trace, event) or _leaves_something(ctx, event) or not _Flow(ctx, trace, event).unread():
+                continue
+            ctx.report("PLM119", event.node, "nothing uses what this pass returns, or what is made of it; it builds a graph all the same",
+                       confidence=HIGH if event.of is not None and event.of.cls is not None else MEDIUM,
+                       evidence=["it reaches no backward pass, no return, no object and no output"], fix=["take it out, or go backward from it"])
+
+
+def _leaves_something(ctx: Context, event: Event) -> bool:
+    """May the pass write to the module, so that it is called for that?"""
+    cls = event.of.cls if event.of is not None else None
+    if cls is None:
+        return event.of is None or not event.of.qual.startswith(LIBRARIES)
+    return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for name, method in cls.methods.items() if name != "__init__" for n in ast.walk(method.node))
 
 
 def _at(ctx: Context, node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -74,10 +97,20 @@ class _Flow:
         return node is not None and any(part is self.call.node or isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) in self.live for part in uncut(node))
 
     def named(self, node: ast.AST | None) -> bool:
-        return node is not None and any(part is self.call.node or isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) in self.ever for part in ast.walk(node))
+        return node is not None and any(part is self.call.node or isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) in self.live for part in ast.walk(node))
 
     def read_without_graph(self) -> bool:
         """Is the result read, and never with its graph by what may go backward, keep it or give it away?"""
+        if not self._ends_here():
+            return False
+        # `fake = net(z).detach()` in a training step: its graph is gone before the step's largest one is made
+        return self.read and (bool(self.ever) or self.ctx.step_of(self.call) is None)
+
+    def unread(self) -> bool:
+        """Does what is made of the result, by way of names, reach nothing at all?"""
+        return self._ends_here() and not self.read and bool(self.ever - {"_"})
+
+    def _ends_here(self) -> bool:
         events, loop = self.trace.events[self.call.index + 1:], self.call.loop
         while loop is not None and loop.outer is not None:
             loop = loop.outer
@@ -86,9 +119,10 @@ class _Flow:
         for event in events:
             if not self._passes(event):
                 return False
-        if not self.ever and self.ctx.step_of(self.call) is not None:
-            return False  # `fake = net(z).detach()` in a training step: its graph is gone before the step's largest one is made
-        return not self._leaves() and (self.read or any(self.named(node) for node in self.trace.return_nodes))
+        if self._leaves():
+            return False
+        self.read = self.read or any(self.named(node) for node in self.trace.return_nodes)
+        return True
 
     def _passes(self, event: Event) -> bool:
         """Does this event leave the graph within the function?"""
@@ -115,7 +149,7 @@ class _Flow:
         value = event.value
         flat = value is not None and (value.kind in (values.NUMBER, values.TEXT) or value.kind == values.TENSOR and not value.graph and _pair(event.source))
         if not flat and self.carried(event.source):
-            if "." in event.name or not event.name:
+            if "." in event.name or not event.name or _at(self.ctx, event.stmt) in self.kept:
                 return False
             self.live.add(event.name)
             self.ever.add(event.name)
