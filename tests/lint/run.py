@@ -303,7 +303,11 @@ class Rules(unittest.TestCase):
         text = catalogue.PREAMBLE + "import torch.distributed as dist\ndist.init_process_group('gloo')\n{}model.load_state_dict(torch.load('model.pt'))\n"
         for guard, severity in (("", "warning"), ("if dist.get_rank() == 0: ", "info")):
             self.assertEqual([f.severity for f in lint(text.format(guard)).findings if f.id == "PLM401"], [severity])
-        self.assertEqual([f.severity for f in lint(catalogue.PREAMBLE + catalogue.BY_ID["PLM401"].bad).findings], ["info"])
+        text = catalogue.PREAMBLE + catalogue.BY_ID["PLM401"].bad
+        self.assertEqual([f.severity for f in lint(text).findings], ["info"])
+        self.assertEqual([f.id for f in lint(text, SHIPPED).findings], [])  # an info of a rule that is off
+        ranks = text.replace("model.load", "import torch.distributed as dist\ndist.init_process_group('gloo')\nmodel.load")
+        self.assertEqual([f.id for f in lint(ranks, SHIPPED).findings], ["PLM401"])
 
     def test_claims_exist(self) -> None:
         """What a rule says was measured stands in docs/claims.md."""
@@ -733,11 +737,12 @@ class Command(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "x.py")
             path.write_text(text)
-            light = [line for line in command(str(path)).stdout.splitlines() if "PLM206" in line or "PLM201" in line]
+            on = ("--extend-select", "PLM206")
+            light = [line for line in command(*on, str(path)).stdout.splitlines() if "PLM206" in line or "PLM201" in line]
             self.assertEqual(len(light), 1)
             self.assertRegex(light[0], r"^.*x\.py:\d+:\d+: info \d+ of little weight: PLM206 made-on-cpu at \d+, \d+, \d+; PLM201 ")
-            self.assertEqual(command("--format", "github", str(path)).stdout.count("of little weight"), 1)
-            found = [f for f in json.loads(command("--json", str(path)).stdout)["findings"] if f["id"] == "PLM206"]
+            self.assertEqual(command(*on, "--format", "github", str(path)).stdout.count("of little weight"), 1)
+            found = [f for f in json.loads(command(*on, "--json", str(path)).stdout)["findings"] if f["id"] == "PLM206"]
         self.assertEqual([len(f["lines"]) for f in found], [3])
         self.assertEqual(len(found[0]["edits"]), 3)
 

@@ -54,7 +54,9 @@ _CLAIMS = "measured, docs/claims.md"
 _DOCS = "PyTorch's documentation"
 
 #: Rules that are off by default, and why: what they report is true, and of no use to most.
-OFF = {"PLM402": "nearly all who load with weights_only=False load what they wrote themselves"}
+OFF = {"PLM402": "nearly all who load with weights_only=False load what they wrote themselves",
+       "PLM206": "most such tensors are small",
+       "PLM401": "weights that only go to load_state_dict() are freed at once; a warning, where every rank loads them, is on"}
 
 #: Rules that were off by default and had no measured case.  Their codes are still accepted, and find nothing.
 RETIRED = {
@@ -122,7 +124,7 @@ RULES: tuple[Rule, ...] = (
          "handlers that set a flag, free, log or build a record", "what the failed call had allocated", None, "PyTorch's FAQ"),
     Rule("PLM110", "eval-with-gradients", "warning", "unsafe",
          "Evaluation builds a graph for every batch",
-         "`model.eval()` changes dropout and batch norm; it does not stop autograd. Without `torch.no_grad()` or `inference_mode()` every batch saves what a backward pass would need.",
+         "`model.eval()` changes dropout and batch norm; it does not stop autograd. Without `torch.no_grad()` or `inference_mode()` every batch saves what a backward pass would need. So does a single pass whose result is only printed, saved, detached or made a number.",
          "def evaluate(model, loader):\n    model.eval()\n    right = 0\n    for x, y in loader:\n        right += (model(x).argmax(1) == y).sum().item()\n    return right\n\nevaluate(model, loader)\n",
          "@torch.inference_mode()\ndef evaluate(model, loader):\n    model.eval()\n    right = 0\n    for x, y in loader:\n        right += (model(x).argmax(1) == y).sum().item()\n    return right\n\nevaluate(model, loader)\n",
          "functions all of whose callers turn gradients off; attacks and explanations that need them; frozen models; without model.eval(), loops over anything but a loader whose results leave the function or are not kept", "5,098 MiB at the peak instead of 938", 4160 * MIB, _CLAIMS, "Activations, not weights, kill inference too"),
@@ -164,10 +166,10 @@ RULES: tuple[Rule, ...] = (
          "functions with a decorator, which may be a cache; names that the loop or an argument decides", "the weights once more, and the time to load them", None, _DOCS),
     Rule("PLM119", "graph-for-nothing", "warning", "none",
          "A training step builds a graph, or goes back through one, that trains nothing",
-         "A teacher in eval mode saves what a backward pass through it would need: `torch.no_grad()` around its pass frees that. A discriminator's step whose input has not been detached goes back through the generator, too, whose gradients are then set to zero.",
+         "A teacher in eval mode saves what a backward pass through it would need: `torch.no_grad()` around its pass frees that. A discriminator's step whose input has not been detached goes back through the generator, too, whose gradients are then set to zero. So is a pass wasted if nothing uses its result.",
          "teacher = nn.Sequential(nn.Linear(8, 8)).cuda()\nteacher.eval()\nfor x, y in loader:\n    optimizer.zero_grad()\n    loss = F.mse_loss(model(x), teacher(x))\n    loss.backward()\n    optimizer.step()\n",
          "teacher = nn.Sequential(nn.Linear(8, 8)).cuda()\nteacher.eval()\nfor x, y in loader:\n    optimizer.zero_grad()\n    with torch.no_grad():\n        target = teacher(x)\n    loss = F.mse_loss(model(x), target)\n    loss.backward()\n    optimizer.step()\n",
-         "modules that are frozen, or given to a function that may freeze or train them; inputs that carry a graph; optimizers of which it is not seen what they train", "the activations of that module", None, _DOCS),
+         "modules that are frozen, or given to a function that may freeze or train them; inputs that carry a graph; optimizers of which it is not seen what they train; passes that write to their module, or have hooks", "the activations of that module", None, _DOCS),
     Rule("PLM201", "sync-every-step", "info", "none",
          "The GPU is waited for in every step",
          ".item(), .cpu(), float(), or a test on a tensor, stops Python until the GPU has caught up. One read per step, for the log, is not reported.",

@@ -68,6 +68,25 @@ def names_in(node: ast.expr | None, cut: bool = True) -> set[str]:
     return found
 
 
+def uncut(node: ast.AST) -> list[ast.AST]:
+    """The parts of an expression whose graphs are the expression's, too."""
+    found: list[ast.AST] = []
+    todo: list[ast.AST] = [node]
+    while todo:
+        at = todo.pop()
+        if isinstance(at, ast.Call):
+            called = at.func.attr if isinstance(at.func, ast.Attribute) else at.func.id if isinstance(at.func, ast.Name) else ""
+            if called in names.ENDS_GRAPH or called in names.FLAT_FUNCTIONS or isinstance(at.func, ast.Name) and called in ("float", "int", "len", "str"):
+                continue
+        if isinstance(at, ast.Attribute) and at.attr in ("data", "shape", "grad"):
+            continue
+        if isinstance(at, (ast.Lambda, ast.Compare)):
+            continue
+        found.append(at)
+        todo += ast.iter_child_nodes(at)
+    return found
+
+
 def pick(node: ast.AST | None, kind: type) -> Iterator[ast.AST]:
     if node is not None:
         for part in ast.walk(node):

@@ -24,12 +24,13 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     show_suppressed: bool = False
 
-    def wants(self, rule: str) -> bool:
+    def wants(self, rule: str, severity: str = "info") -> bool:
+        """Is a finding of the rule shown?  Of a rule that is off by default, only what is heavier than an info."""
         if rule.startswith(self.ignore) and self.ignore:
             return False
         if self.extend_select and rule.startswith(self.extend_select):
             return True
-        return rule.startswith(self.select) if self.select else BY_ID[rule].default
+        return rule.startswith(self.select) if self.select else BY_ID[rule].default or severity != "info"
 
 
 @dataclass(slots=True)
@@ -90,7 +91,7 @@ def lint_parsed(source: Source, settings: Settings, files: Files | None = None) 
         for finding in context.findings:  # what would make it right may stand in a cell that was not read
             finding.confidence = min(finding.confidence, MEDIUM)
     for finding in _settled(context.findings):
-        wanted = settings.wants(finding.id)
+        wanted = settings.wants(finding.id, finding.severity)
         if not wanted and (settings.select or finding.id.startswith(settings.ignore)) or _ignored(settings, finding):
             continue  # by the user's own choice
         line, last = _lines(source, finding)

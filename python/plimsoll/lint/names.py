@@ -38,8 +38,8 @@ triplet_margin_loss gaussian_nll_loss poisson_nll_loss multi_margin_loss soft_ma
 #: tensor methods that end the graph ...
 ENDS_GRAPH = frozenset("""item detach detach_ tolist numpy argmax argmin argsort size numel dim nelement eq ne lt gt le ge long int bool byte
 short new_zeros new_ones new_full new_empty new_tensor zeros_like nonzero isnan isinf isfinite any all element_size
-data_ptr stride is_contiguous type_as_index bernoulli multinomial""".split())
-NUMBERS = frozenset("item size numel dim nelement element_size data_ptr stride tolist numpy".split())
+data_ptr stride is_contiguous type_as_index index count bernoulli multinomial""".split())
+NUMBERS = frozenset("item size numel dim nelement element_size data_ptr stride tolist numpy index count".split())
 #: ... and those that keep the value's graph.
 REDUCTIONS = frozenset("mean sum norm prod amax amin max min logsumexp median std var".split())
 NEW_TENSOR = frozenset("to cuda cpu half float double bfloat16 contiguous detach type clone".split())

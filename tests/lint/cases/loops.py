@@ -88,7 +88,7 @@ model.load_state_dict(own)
 #: bad 403 a backup that restores nothing
 backup = model.state_dict()  # PLM403
 model.load_state_dict(other)
-print(model(x))
+print(model(x))  # PLM110
 model.load_state_dict(backup)
 #: good 501 the others return first
 import torch.distributed as dist

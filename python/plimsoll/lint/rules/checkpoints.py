@@ -230,16 +230,25 @@ def _foreign(ctx: Context, name: str, trace: Trace, written: set[str]) -> bool:
 def overwritten(ctx: Context) -> None:
     if ctx.mentions("os.replace", "os.rename", "shutil.move", ".rename(", ".replace(tmp"):
         return
-    loads = {ast.unparse(e.call.args[0]) for e in ctx.calls("load") if e.name == "torch.load" and e.call.args}
+    loads = [e for e in ctx.calls("load") if e.name == "torch.load" and e.call.args]
     for event in ctx.calls("save"):
         if event.name != "torch.save" or len(event.call.args) < 2 or event.loop is None:
             continue
         path = event.call.args[1]
         text = ast.unparse(path)
-        if text not in loads or not (isinstance(path, ast.Constant) or isinstance(path, (ast.Name, ast.Attribute)) and text.isupper()):
+        if not (isinstance(path, ast.Constant) or isinstance(path, (ast.Name, ast.Attribute)) and text.isupper()) or not any(
+                ast.unparse(e.call.args[0]) == text and not _after_training(e, event) for e in loads):
             continue
         ctx.report("PLM406", event.node, "overwritten in place: a kill while writing leaves neither the old nor the new checkpoint",
                    evidence=[f"{text} is loaded in this file too"])
+
+
+def _after_training(load: Event, save: Event) -> bool:
+    """Does the load only come when the loop that saves is over?  Then it tries the best weights, and resumes nothing."""
+    outer = save.loop
+    while outer is not None and outer.outer is not None:
+        outer = outer.outer
+    return load.function is save.function and load.index > save.index and outer is not None and not load.within(outer)
 
 
 @checks("PLM408")

@@ -412,7 +412,7 @@ def comprehended(ctx: Context) -> None:
             called = [e for e in trace.events[:event.index] if e.node in parts and ctx.program.runs_model(e)]
             if not called or _own_model_code(event) or event.handler is not None or not ctx.quiet_at(trace, event.index, called):
                 continue
-            if ctx.any_backward(trace) or ctx.result_is_fed(event.function) or _frozen(ctx, {e.receiver or e.attr for e in called}, trace):
+            if ctx.any_backward(trace) or ctx.result_is_fed(event.function) or frozen(ctx, {e.receiver or e.attr for e in called}, trace):
                 continue
             source, what = ctx.program.source, event.source
             if value.kind not in values.TENSORS or value.graph != values.YES:
@@ -1074,7 +1074,7 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
         return
     if trace.function.name in ("forward", "training_step") or _own_gradients(ctx, trace, inside, loop):
         return
-    if any(e.kind == "call" and e.attr == "requires_grad_" and not e.call.args for e in trace.events) or _frozen(ctx, _models_called(called), trace):
+    if any(e.kind == "call" and e.attr == "requires_grad_" and not e.call.args for e in trace.events) or frozen(ctx, _models_called(called), trace):
         return
     told.add(event.index)
     _tell_evaluation(ctx, trace, loop, event, quiet)
@@ -1093,18 +1093,18 @@ def _noisy_by_purpose(ctx: Context, trace: Trace, loop: Loop, called: list[Event
     cls = trace.function.cls
     if cls is not None and cls.module and not cls.lightning:
         return True
-    return all(_untrained(trace, name) for name in _models_called(called))
+    return all(untrained(trace, name) for name in _models_called(called))
 
 
 def _tell_evaluation(ctx: Context, trace: Trace, loop: Loop, event: Event, quiet: bool) -> None:
     strong = (quiet or loop.source is not None and loop.source.strong) and event.of is not None and event.of.strong
     ctx.report("PLM110", event.node, "the model builds a graph for every batch here" + (": model.eval() does not stop that" if quiet else ""),
-               confidence=HIGH if strong else MEDIUM, edits=_inference_edits(ctx, trace),
+               confidence=HIGH if strong else MEDIUM, edits=inference_edits(ctx, trace),
                evidence=[f"line {loop.node.lineno}: the loop calls {ctx.program.source.segment(event.call.func)}() and never goes backward; no torch.no_grad() around it"],
                fix=["torch.inference_mode(), or torch.no_grad() where what comes out is trained on later: tensors of inference mode cannot be"] if trace.return_nodes else [])
 
 
-def _inference_edits(ctx: Context, trace: Trace) -> list[Edit | None]:
+def inference_edits(ctx: Context, trace: Trace) -> list[Edit | None]:
     """The decorator for a function that only evaluates."""
     definition = trace.function.node
     if not isinstance(definition, ast.FunctionDef) or ctx.training(trace) or definition.decorator_list or ctx.program.symbols.imports.get("torch") != "torch":
@@ -1112,7 +1112,7 @@ def _inference_edits(ctx: Context, trace: Trace) -> list[Edit | None]:
     return [ctx.program.source.line_before(definition, "@torch.inference_mode()")]
 
 
-def _untrained(trace: Trace, name: str) -> bool:
+def untrained(trace: Trace, name: str) -> bool:
     """Is the model made here, and given no weights, to no optimizer and to no function?  Then this is a test of its shapes."""
     made = [e for e in trace.events if e.kind == "bind" and e.name == name and isinstance(e.source, ast.Call) and e.value is not None and e.value.kind in values.MODULES and (
         e.value.cls is not None or e.value.qual.startswith("torch.nn.") or dotted(e.source.func).rpartition(".")[2][:1].isupper())]
@@ -1156,7 +1156,7 @@ def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) 
     return not ctx.ends_here(trace, loop) and ctx.result_is_fed(trace.function)
 
 
-def _frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
+def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     """Were the model's parameters frozen here or where it was made?  Then no graph is built."""
     for event in ctx.calls("requires_grad_"):
         if event.receiver in models and event.call.args and constant(event.call.args[0]) is False:
@@ -1358,7 +1358,7 @@ def around_training(ctx: Context, event: Event) -> bool:
 
 @checks("PLM116")
 def zeroed_late(ctx: Context) -> None:
-    for trace in ctx.traces:
+    for trace in ctx.traces if ctx.gpu else ():
         for loop in ctx.steps(trace):
             if loop.framework:
                 continue

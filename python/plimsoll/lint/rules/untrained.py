@@ -5,12 +5,12 @@ import ast
 from dataclasses import dataclass, field
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, names_in
+from ..context import HIGH, MEDIUM, Context, checks, constant, names_in, uncut
 from ..symbols import Function, dotted
 from ..trace import Event, Loop, Trace
 from ..walk import argument, parameters
 
-_LIBRARIES = ("torch.", "torchvision.", "transformers.", "timm.", "segmentation_models_pytorch.")  #: what they make has weights that can be trained
+LIBRARIES = ("torch.", "torchvision.", "transformers.", "timm.", "segmentation_models_pytorch.")  #: what they make has weights that can be trained
 
 
 @dataclass
@@ -33,7 +33,7 @@ class _Step:
         seen: set[str] = set()
         todo = list(start)
         while todo:
-            for part in _uncut(todo.pop()):
+            for part in uncut(todo.pop()):
                 call = self.calls.get(part)
                 if call is not None and call not in found:
                     found.append(call)
@@ -56,25 +56,6 @@ class _Step:
             elif event.kind == "call" and event.attr in ("append", "extend") and event.receiver == name:
                 made += event.call.args[-1:]
         return made
-
-
-def _uncut(node: ast.AST) -> list[ast.AST]:
-    """The parts of an expression whose graphs are the expression's, too."""
-    found: list[ast.AST] = []
-    todo: list[ast.AST] = [node]
-    while todo:
-        at = todo.pop()
-        if isinstance(at, ast.Call):
-            called = at.func.attr if isinstance(at.func, ast.Attribute) else at.func.id if isinstance(at.func, ast.Name) else ""
-            if called in names.ENDS_GRAPH or called in names.FLAT_FUNCTIONS or called in ("float", "int", "len", "str"):
-                continue
-        if isinstance(at, ast.Attribute) and at.attr in ("data", "shape", "grad"):
-            continue
-        if isinstance(at, (ast.Lambda, ast.Compare)):
-            continue
-        found.append(at)
-        todo += ast.iter_child_nodes(at)
-    return found
 
 
 def _steps(ctx: Context, trace: Trace) -> list[_Step]:
@@ -148,7 +129,7 @@ def _weights_known(ctx: Context, call: Event) -> float:
         home = ctx.program.home(of.cls)
         text = ast.get_source_segment(home.source.text, of.cls.node) or ""
         return 0.0 if "requires_grad" in text or "no_grad" in text or "inference_mode" in text else HIGH
-    if of.qual.startswith(_LIBRARIES):
+    if of.qual.startswith(LIBRARIES):
         return HIGH if of.strong else MEDIUM
     return 0.0
 
@@ -324,7 +305,7 @@ def _used_with_graph(ctx: Context, trace: Trace, event: Event) -> bool:
 
 
 def _uses(node: ast.expr, known: set[str]) -> bool:
-    return any(isinstance(n, ast.Name) and n.id in known for n in _uncut(node))
+    return any(isinstance(n, ast.Name) and n.id in known for n in uncut(node))
 
 
 def _differentiates(ctx: Context, event: Event) -> bool:

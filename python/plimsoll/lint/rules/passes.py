@@ -1,0 +1,196 @@
+"""A single pass of a module of which nothing that is used has a graph: a picture that is saved, a class that is printed."""
+from __future__ import annotations
+
+import ast
+
+from .. import names, values
+from ..context import HIGH, MEDIUM, Context, checks, uncut
+from ..symbols import dotted
+from ..trace import Event, Trace
+from .keeps import GROWS
+from .memory import frozen, inference_edits, untrained
+from .untrained import LIBRARIES
+
+_OF_MODULES = ("eval", "parameters", "load_state_dict", "state_dict")
+
+
+@checks("PLM110")
+def single_passes(ctx: Context) -> None:
+    source = ctx.program.source
+    if not ctx.gpu or ctx.in_benchmark or ctx.mentions("requires_grad = False", "requires_grad_(False", "set_grad_enabled", "torch.autograd.grad("):
+        return
+    told = _reported(ctx, "PLM110", "PLM119")
+    for trace in ctx.traces:
+        cls = trace.function.cls
+        if cls is not None and (cls.module or cls.lightning or cls.trainer) or ctx.program.no_grad(trace.function):
+            continue
+        found = [e for e in trace.events if _builds(ctx, trace, e) and _at(ctx, e.node) not in told]
+        if found and not isinstance(trace.function.node, ast.Module) and any(e.kind == "call" and _at(ctx, e.node) in told for e in trace.events):
+            continue  # one decision settles them all
+        found = [e for e in found if _Flow(ctx, trace, e).read_without_graph()]
+        if not found:
+            continue
+        first = found[0]
+        more = sorted({str(line) for cell, line in (_at(ctx, e.node) for e in found[1:]) if cell == _at(ctx, first.node)[0]} - {str(_at(ctx, first.node)[1])}, key=int)
+        ctx.report("PLM110", first.node, "this pass builds a graph, and what is used of its result needs none", confidence=HIGH if first.of is not None and first.of.cls is not None else MEDIUM,
+                   edits=inference_edits(ctx, trace) if len(found) == sum(ctx.program.runs_model(e) for e in trace.events) else [],
+                   evidence=[f"no backward pass, object or caller gets what {source.segment(first.call.func)}() returns, and no torch.no_grad() is around it"] + (
+                       [f"also in line{'s' if len(more) > 1 else ''} {', '.join(more)}"] if more else []),
+                   fix=["torch.no_grad() around it"])
+
+
+@checks("PLM119")
+def unused_passes(ctx: Context) -> None:
+    """A training step's pass of a module whose result is bound to a name, and used by nothing."""
+    if ctx.mentions("register_forward_hook", "register_forward_pre_hook"):
+        return  # a hook may take what it needs
+    for trace in ctx.traces:
+        for event in trace.events:
+            if event.kind != "call" or ctx.step_of(event) is None or not _builds(ctx, trace, event) or _leaves_something(ctx, event) or not _Flow(ctx, trace, event).unread():
+                continue
+            ctx.report("PLM119", event.node, "nothing uses what this pass returns, or what is made of it; it builds a graph all the same",
+                       confidence=HIGH if event.of is not None and event.of.cls is not None else MEDIUM,
+                       evidence=["it reaches no backward pass, no return, no object and no output"], fix=["take it out, or go backward from it"])
+
+
+def _leaves_something(ctx: Context, event: Event) -> bool:
+    """May the pass write to the module, so that it is called for that?"""
+    cls = event.of.cls if event.of is not None else None
+    if cls is None:
+        return event.of is None or not event.of.qual.startswith(LIBRARIES)
+    return any(isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) for name, method in cls.methods.items() if name != "__init__" for n in ast.walk(method.node))
+
+
+def _at(ctx: Context, node: ast.expr | ast.stmt) -> tuple[int, int]:
+    place = ctx.program.source.place(node)
+    return place.cell or 0, place.line
+
+
+def _reported(ctx: Context, *rules: str) -> set[tuple[int, int]]:
+    return {(f.place.cell or 0, f.place.line) for f in ctx.findings if f.id in rules}
+
+
+def _builds(ctx: Context, trace: Trace, event: Event) -> bool:
+    """Is it a call of what surely is a module, with weights to train, that is not one of a loop of passes?"""
+    of = event.of
+    if not ctx.program.is_model_call(event) or event.no_grad or event.handler is not None or of is None or not of.strong or of.kind != values.MODULE:
+        return False
+    name = event.receiver or dotted(event.call.func)
+    forward = ctx.program.trace_of(ctx.program.called_function(event))
+    if not name or ctx.inference_of(event) is not None or forward is not None and forward.no_grad or event.value is None or event.value.graph != values.YES:
+        return False
+    known = of.cls is not None or of.qual.startswith(LIBRARIES) or any(e.receiver == name for e in ctx.calls(*_OF_MODULES))
+    return known and not frozen(ctx, {name}, trace) and not untrained(trace, name)
+
+
+class _Flow:
+    """Where the result of one call goes: by names, in the order of the text, once around the loop that it is in."""
+
+    def __init__(self, ctx: Context, trace: Trace, call: Event) -> None:
+        self.ctx, self.trace, self.call = ctx, trace, call
+        self.kept = _reported(ctx, "PLM101", "PLM102", "PLM103")
+        self.live: set[str] = set()  #: names that hold its graph
+        self.ever: set[str] = set()
+        self.read = False
+
+    def carried(self, node: ast.AST | None) -> bool:
+        return node is not None and any(part is self.call.node or isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) in self.live for part in uncut(node))
+
+    def named(self, node: ast.AST | None) -> bool:
+        return node is not None and any(part is self.call.node or isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) in self.live for part in ast.walk(node))
+
+    def read_without_graph(self) -> bool:
+        """Is the result read, and never with its graph by what may go backward, keep it or give it away?"""
+        if not self._ends_here():
+            return False
+        # `fake = net(z).detach()` in a training step: its graph is gone before the step's largest one is made
+        return self.read and (bool(self.ever) or self.ctx.step_of(self.call) is None)
+
+    def unread(self) -> bool:
+        """Does what is made of the result, by way of names, reach nothing at all?"""
+        return self._ends_here() and not self.read and bool(self.ever - {"_"})
+
+    def _ends_here(self) -> bool:
+        events, loop = self.trace.events[self.call.index + 1:], self.call.loop
+        while loop is not None and loop.outer is not None:
+            loop = loop.outer
+        if loop is not None:  # the next iteration reads what this one left
+            events = events + self.trace.events[loop.start:self.call.index]
+        for event in events:
+            if not self._passes(event):
+                return False
+        if self._leaves():
+            return False
+        self.read = self.read or any(self.named(node) for node in self.trace.return_nodes)
+        return True
+
+    def _passes(self, event: Event) -> bool:
+        """Does this event leave the graph within the function?"""
+        if event.kind in ("bind", "augment", "store") and event.source is not None:
+            return self._bound(event)
+        if event.kind == "delete" or event.kind == "bind":
+            self.live.discard(event.name)
+            return True
+        if event.kind != "call":
+            return True
+        given = [event.call.func, *event.call.args, *(k.value for k in event.call.keywords)]
+        if not any(self.carried(a) for a in given):
+            self.read = self.read or not isinstance(event.stmt, ast.Assert) and any(self.named(a) for a in given)
+            return True
+        if self.ctx.feeds(event) or self.ctx.program.trains(event):
+            return False
+        if not isinstance(event.stmt, ast.Expr):
+            return True  # what it returns is bound, tested or returned
+        if event.node is self.call.node or event.call is not event.stmt.value:
+            return True  # a part of a call in place
+        return self._given(event)
+
+    def _bound(self, event: Event) -> bool:
+        value = event.value
+        flat = value is not None and (value.kind in (values.NUMBER, values.TEXT) or value.kind == values.TENSOR and not value.graph and _pair(event.source))
+        if not flat and self.carried(event.source):
+            if "." in event.name or not event.name or _at(self.ctx, event.stmt) in self.kept:
+                return False
+            self.live.add(event.name)
+            self.ever.add(event.name)
+            return True
+        self.read = self.read or self.named(event.source)
+        if event.kind == "bind" and len(event.path) <= len(self.call.path) and all(a is b and i == j for (a, i, _), (b, j, _) in zip(event.path, self.call.path)):
+            self.live.discard(event.name)
+        return True
+
+    def _given(self, event: Event) -> bool:
+        """A call for its own sake: of print() and PyTorch's libraries, which keep nothing, or a list that is the function's."""
+        of, name = event.of, event.name
+        self.read = True
+        if _at(self.ctx, event.stmt) in self.kept:
+            return False  # reported there
+        if event.attr in GROWS and event.receiver and "." not in event.receiver:
+            self.live.add(event.receiver)
+            self.ever.add(event.receiver)
+            return True
+        library = name.startswith(("torch.", "torchvision.")) or of is not None and of.qual.startswith(("torch.", "torchvision."))
+        return name == "print" or library and (of is None or of.kind not in values.MODULES)
+
+    def _leaves(self) -> bool:
+        """Is a name with the graph returned, handed out, or read by another function?"""
+        self.live = self.ever
+        function = self.trace.function
+        if any(self.carried(node) for node in self.trace.return_nodes):
+            return True
+        body = function.node.body
+        inner = [n for stmt in body for n in ast.walk(stmt) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal))]
+        if isinstance(function.node, ast.Module):
+            return any(isinstance(p, ast.Name) and isinstance(p.ctx, ast.Load) and p.id in self.ever and p.id not in f.bound | {a.arg for a in _arguments(f.node)}
+                       for f in self.ctx.program.symbols.functions for p in ast.walk(f.node))
+        return any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)) or any(
+            isinstance(p, ast.Name) and p.id in self.ever for p in ast.walk(n)) for n in inner)
+
+
+def _pair(source: ast.expr | None) -> bool:
+    """Is it a call that returns values and their indices?  The indices have no graph."""
+    return isinstance(source, ast.Call) and (source.func.attr if isinstance(source.func, ast.Attribute) else dotted(source.func)) in names.PAIRS
+
+
+def _arguments(node: ast.AST) -> list[ast.arg]:
+    return [*node.args.args, *node.args.kwonlyargs] if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
