@@ -656,7 +656,6 @@ static void test_anchors(void **state)
 		  1 },
 		{ "vllm serve org/model --max-model-len 4096", "vllm serve", 1 },
 		{ "CUDA_VISIBLE_DEVICES=1 sudo ollama run x/y", "ollama", 1 },
-		{ "docker run --rm -v /a:/b --gpus all vllm/vllm-openai:v0.6", "vllm/", 1 },
 		{ "torchrun --nproc_per_node 2 /work/axolotl/cli.py x.yml", "axolotl", 1 },
 		{ "  --gpu-memory-utilization 0.9 \\", "gpu-memory-utilization", 1 },
 		{ "got prompt", "got prompt", 1 },
@@ -763,9 +762,8 @@ int main(void)
 		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
 		cmocka_unit_test(test_deaths),     cmocka_unit_test(test_flat),
 		cmocka_unit_test(test_refused),    cmocka_unit_test(test_kills),
-		cmocka_unit_test(test_anchors),
-		cmocka_unit_test(test_words),      cmocka_unit_test(test_found),
-		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_anchors),    cmocka_unit_test(test_words),
+		cmocka_unit_test(test_found),      cmocka_unit_test(test_shapes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,31 +38,11 @@ static const struct {
 	{ "Loading model", SCAN_LOADING },
 	{ "load_tensors: loading", SCAN_LOADING },
 	{ "processing method load_model", SCAN_LOAD_FAILED }, /* vLLM */
-	{ "weights took", SCAN_LOADED },
-	{ "model loaded", SCAN_LOADED },
-	{ "loading took", SCAN_LOADED },
-	{ "loaded in", SCAN_LOADED },
 	{ "python ", SCAN_COMMAND },
 	{ "python3 ", SCAN_COMMAND },
 	{ "torchrun ", SCAN_COMMAND },
 	{ "accelerate launch ", SCAN_COMMAND },
 	{ "deepspeed --", SCAN_COMMAND },
-	{ "vllm serve ", SCAN_ARGUMENTS },
-	{ "sglang serve ", SCAN_ARGUMENTS },
-	{ "llama-server ", SCAN_ARGUMENTS },
-	{ "llama-cli ", SCAN_ARGUMENTS },
-	{ "llama-bench ", SCAN_ARGUMENTS },
-	{ "/main -m ", SCAN_ARGUMENTS }, /* llama.cpp, before its programs had names of their own */
-	{ "text-generation-launcher ", SCAN_ARGUMENTS },
-	{ "llamafactory-cli ", SCAN_ARGUMENTS },
-	{ "axolotl train ", SCAN_ARGUMENTS },
-	{ "docker run ", SCAN_ARGUMENTS },
-	{ "COMMANDLINE_ARGS", SCAN_ARGUMENTS },
-	{ "with arguments: ", SCAN_ARGUMENTS },
-	{ "non-default args", SCAN_ARGUMENTS },
-	{ "server_args=", SCAN_ARGUMENTS },
-	{ "Namespace(", SCAN_ARGUMENTS },
-	{ "TrainingArguments(", SCAN_ARGUMENTS },
 	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
 	{ "Skipping tactic", SCAN_CAUGHT },                /* TensorRT */
 	{ "is preempted by PreemptionMode", SCAN_CAUGHT }, /* vLLM */

@@ -45,7 +45,7 @@ static size_t joined_head_of(const struct messages_log *log, size_t i)
 			continue;
 		if (same_process(e, other))
 			return k;
-		if ((tells_victim(e) && tells_victim(other)) || other_job(e, other))
+		if (other_job(e, other))
 			continue;
 		if (k < i)
 			before = k;
@@ -318,16 +318,7 @@ static int is_shorter(const struct messages_event *a, const struct messages_even
 static int is_fuller(const struct messages_event *b, const struct messages_event *a)
 {
 	return b->wording->family == a->wording->family && b->wording->class == MESSAGES_DEVICE &&
-	       (is_shorter(b, a) ||
-		(a->oom.tried.low == PLIM_UNKNOWN && a->oom.total.low == PLIM_UNKNOWN &&
-		 b->oom.tried.low != PLIM_UNKNOWN && b->oom.total.low != PLIM_UNKNOWN));
-}
-
-/* A title without a size, of what is reported with it right below. */
-static int is_title(const struct messages_event *a, const struct messages_event *b)
-{
-	return a->times == 1 && a->oom.tried.low == PLIM_UNKNOWN &&
-	       b->oom.tried.low != PLIM_UNKNOWN;
+	       is_shorter(b, a);
 }
 
 /* In front of event `i`, beyond what only adds to others. */
@@ -353,12 +344,8 @@ static void join_devices(struct messages_log *log)
 		    (b->wording->class != MESSAGES_DEVICE && b->wording->class != MESSAGES_SHARED &&
 		     b->wording->class != MESSAGES_HOST && b->wording->class != MESSAGES_BUDGET) ||
 		    a->file != b->file || b->line > at[before].last_line + 40 ||
-		    (a->wording == b->wording && !is_shorter(a, b) && !is_shorter(b, a) &&
-		     !is_title(a, b)))
+		    (a->wording == b->wording && !is_shorter(a, b) && !is_shorter(b, a)))
 			continue;
-		if (b->wording->says && !a->wording->says &&
-		    b->wording->family == MESSAGES_LLAMA_CPP)
-			a->wording = b->wording;
 		if (strstr(a->wording->pattern, "OutOfMemoryError$"))
 			a->wording = b->wording; /* the class alone shows less */
 		if (is_fuller(b, a))
@@ -480,20 +467,6 @@ static void join_stopped(struct messages_log *log)
 
 #define IMPOSSIBLE ((uint64_t)64 << 40) /* bytes that no machine has */
 
-/* A collective that gave up leaves its buffers unwritten: what is read of them is not a size. */
-static int is_behind_timeout(const struct messages_log *log, const struct messages_event *e)
-{
-	for (size_t i = 0; i < log->events.n; i++) {
-		const struct messages_event *other = &log->events.at[i];
-
-		if (other->file == e->file && other->line < e->line &&
-		    other->wording->family == MESSAGES_NCCL &&
-		    other->wording->class == MESSAGES_OTHER)
-			return 1;
-	}
-	return 0;
-}
-
 /* A size beyond any machine is a wrong number, not a lack of memory. */
 static void judge_impossible(struct messages_log *log)
 {
@@ -503,8 +476,7 @@ static void judge_impossible(struct messages_log *log)
 		if (e->wording->class == MESSAGES_DEVICE &&
 		    e->wording->family == MESSAGES_PYTORCH && e->oom.tried.low != PLIM_UNKNOWN &&
 		    e->oom.tried.low >= IMPOSSIBLE)
-			e->wording = is_behind_timeout(log, e) ? scan_impossible_behind
-							       : scan_impossible;
+			e->wording = scan_impossible;
 	}
 }
 

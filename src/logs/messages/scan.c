@@ -16,7 +16,6 @@
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
 #define STEP_BYTES (64u << 10) /* a progress further back is not reported */
 #define LOADING_BYTES 2048     /* the same of weights that were being loaded */
-#define KILL_LINES 4           /* between the word that weights are being loaded and a kill */
 #define CONTAINER_LINES 20     /* of kubectl describe, between a state and the limits */
 #define BOX_COLUMN 100         /* bytes in front of a box */
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
@@ -68,7 +67,6 @@ struct scan {
 	uint64_t stepped;       /* up to where it was looked for */
 	uint64_t loading_at;    /* of a bar of weights being loaded that is not full; 0: none */
 	uint64_t load_failed;   /* the line that says so; 0: none does */
-	uint64_t loading_line;  /* of a word without a bar that they are being loaded; 0: none */
 	struct plim_err *err;
 	enum plim_status status;
 };
@@ -225,16 +223,12 @@ static int is_of_loading(const struct messages_event *e)
 	return 0;
 }
 
-/*
- * "Loading weights ..." right in front of a kill, and no word that it was done; "Exception in worker while processing
- * method load_model" in front of a failure.
- */
+/* "Exception in worker while processing method load_model" in front of a failure. */
 static int was_loading(const struct scan *s, const struct messages_event *e)
 {
-	if (s->load_failed && s->load_failed + TRACE_LINES >= s->line &&
-	    e->wording->class <= MESSAGES_BUDGET)
-		return e->traceback.moment == MESSAGES_MOMENT_UNKNOWN;
-	return s->loading_line && s->loading_line + KILL_LINES >= s->line && scan_event_is_kill(e);
+	return s->load_failed && s->load_failed + TRACE_LINES >= s->line &&
+	       e->wording->class <= MESSAGES_BUDGET &&
+	       e->traceback.moment == MESSAGES_MOMENT_UNKNOWN;
 }
 
 /* Who is killed writes no traceback; what it did last may tell. */
@@ -602,9 +596,7 @@ static void loading(struct scan *s, const char *at)
 {
 	const char *percent = memchr(at, '%', (size_t)(s->stop - at));
 
-	if (!percent)
-		s->loading_line = s->line;
-	else
+	if (percent)
 		s->loading_at = percent - at >= 3 && !memcmp(percent - 3, "100", 3)
 					? 0
 					: s->origin + (uint64_t)(at - s->from) + 1;
@@ -712,25 +704,10 @@ static void scan_one_setting(struct scan *s, const struct scan_setting *what, co
 	struct messages_file *file = &s->log->files.at[s->file];
 
 	/* a path counts as a frame's, or where a command starts it */
-	if (what->spent <= SCAN_SET_NEWEST && strpbrk(what->word, "/\\") && !is_in_code(s) &&
+	if (what->spent <= SCAN_SET_NONE && strpbrk(what->word, "/\\") && !is_in_code(s) &&
 	    !is_anchored(s, what->word))
 		return;
 	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
-}
-
-/* The end of a command that goes on behind a backslash. */
-static const char *command_end(const struct scan *s)
-{
-	const char *end = below_end(s), *stop = s->stop;
-
-	while (stop > s->start && stop[-1] == '\\' && stop < end) {
-		const char *next = stop + 1;
-
-		if (*stop == '\r' && next < end && *next == '\n')
-			next++;
-		stop = scan_line_end(next, end);
-	}
-	return stop;
 }
 
 /* A command that starts a script. */
@@ -740,7 +717,6 @@ static void command(struct scan *s, const char *at)
 
 	if (scan_command(at, s->stop, file->script, sizeof(file->script)))
 		file->script_line = s->line;
-	scan_told(file->told, s->start, at, command_end(s));
 }
 
 /* A log repeats its lines with other numbers: where a cue proved nothing it does not in the next one. */
@@ -781,15 +757,11 @@ static void look_at_scan(struct scan *s, int16_t entry, const char *at)
 		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: scan_table(s); break;
 		case SCAN_LOADING: loading(s, at); break;
-		case SCAN_LOADED: s->loading_line = 0; break;
 		case SCAN_LOAD_FAILED: s->load_failed = s->line; break;
 		case SCAN_SACCT: sacct(s, at); break;
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;
 		case SCAN_COMMAND: command(s, at); break;
-		case SCAN_ARGUMENTS:
-			scan_told(s->log->files.at[s->file].told, s->start, at, command_end(s));
-			break;
 		default:
 			if (id >= SCAN_SETTING)
 				scan_one_setting(s, &scan_settings[id - SCAN_SETTING], at);
@@ -889,20 +861,12 @@ static int may_speak(const char *p, const char *end)
 	return has_any(p, end, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
-/* Is the line a row's, of a detail or of what fails nothing? */
+/* Is the line a row's, of a detail? */
 static int scan_is_known(const struct scan *s, uint64_t line)
 {
-	struct messages_event e;
-
 	for (size_t i = 0; i < s->log->events.n; i++)
 		if (s->log->events.at[i].file == s->file && s->log->events.at[i].line == line)
 			return 1;
-	for (size_t i = 0; i < scan_wording_count; i++) {
-		scan_event_start(&e);
-		if (scan_wordings[i].class == MESSAGES_NOTHING &&
-		    scan_match(scan_wordings[i].pattern, &s->now, &e))
-			return 1;
-	}
 	return 0;
 }
 
@@ -916,7 +880,6 @@ static void speak(struct scan *s, const char *p, uint64_t line)
 		const char *stop = scan_line_end(p, s->end);
 		enum scan_memory memory = SCAN_MEMORY_NONE;
 		struct messages_event *e = &s->worded;
-		int where;
 
 		next = stop + (stop < s->end);
 		if (may_speak(p, stop)) {
@@ -932,11 +895,6 @@ static void speak(struct scan *s, const char *p, uint64_t line)
 		s->start = p;
 		s->stop = stop;
 		s->line = line;
-		where = memory == SCAN_MEMORY_UNTOLD ? around(paragraph_start(s, seen_from(s, p)),
-							      paragraph_end(s, below_end(s)))
-						     : 0;
-		if (where)
-			memory = where > 0 ? SCAN_MEMORY_CARD : SCAN_MEMORY_HOST;
 		e->wording = memory == SCAN_MEMORY_UNTOLD
 				     ? scan_untold_wording
 				     : &scan_spoken_wordings[memory - SCAN_MEMORY_CARD];
@@ -1160,20 +1118,13 @@ static void end_details(struct scan *s)
 	end_nearly_full(s);
 }
 
-/* Words count where no message does; the traceback is the one that the text shows last. */
+/* Words count where no message does. */
 static enum plim_status take_words(struct scan *s)
 {
 	struct messages_event *e = &s->worded;
-	const struct open_trace *last = NULL;
 
 	if (!e->wording || has_failure(s))
 		return PLIM_OK;
-	for (size_t i = 0; i < TRACES && !e->traceback.frames; i++)
-		if (s->traces[i].traceback.frames &&
-		    (!last || s->traces[i].last_line > last->last_line))
-			last = &s->traces[i];
-	if (last)
-		e->traceback = last->traceback;
 	return scan_event_add(s->log, e, s->err);
 }
 

@@ -82,8 +82,7 @@ int findings_own_heap(const struct messages_event *e)
 /* A driver's limit of one buffer, however much is free. */
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c)
 {
-	return strstr(e->wording->pattern, "exceeds device") != NULL ||
-	       strstr(e->text, "maximum allowed buffer size") != NULL ||
+	return strstr(e->text, "maximum allowed buffer size") != NULL ||
 	       (c->backend == MESSAGES_BACKEND_VULKAN && messages_known(e->oom.tried) &&
 		e->oom.tried.low > VULKAN_BUFFER);
 }
