@@ -226,8 +226,8 @@ static void judge_cut_kills(struct messages_log *log)
 
 typedef int event_test(const struct messages_event *e);
 
-/* Joins event `i` into the first failure of its file that is `fit` and no more than `lines` away; 0: there is none. */
-static int join_near(struct messages_log *log, size_t i, event_test *fit, uint64_t lines)
+/* Joins event `i` into the first failure of its file that is `fit` and no more than `lines` away. */
+static void join_near(struct messages_log *log, size_t i, event_test *fit, uint64_t lines)
 {
 	struct messages_event *at = log->events.at;
 
@@ -235,9 +235,8 @@ static int join_near(struct messages_log *log, size_t i, event_test *fit, uint64
 		if (k != i && at[k].joined == k && at[k].file == at[i].file && fit(&at[k]) &&
 		    lines_between(&at[i], &at[k]) <= lines) {
 			join_into(log, i, k);
-			return 1;
+			return;
 		}
-	return 0;
 }
 
 static int is_assertion(const struct messages_event *e)
@@ -268,42 +267,37 @@ static int is_semaphore(const struct messages_event *e)
 }
 
 #define INDEX_LINES 2000 /* of assertions, which each thread of a kernel writes */
+#define HANDLE_LINES 40  /* between a word of a refusal, and the refusal itself */
 
-/* A library that fails behind an assertion of a kernel fails for it: the context is broken. */
-static void join_assertions(struct messages_log *log)
+/*
+ * What follows from another failure near to it: a library behind an assertion of a kernel, which broke the context; cuBLAS,
+ * cuDNN and NCCL that could not start on a full GPU; the same words about a semaphore, whose place is /dev/shm; SGLang's word
+ * that a batch was too large.
+ */
+static void join_followed(struct messages_log *log)
 {
+	static const struct {
+		const char *words;
+		enum messages_class class;
+		event_test *fit;
+		uint64_t lines;
+	} follows[] = {
+		{ "CUBLAS_STATUS", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
+		{ "CUDNN_STATUS", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
+		{ "device-side assert", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
+		{ "STATUS_NOT_INITIALIZED", MESSAGES_OTHER, is_refused, HANDLE_LINES },
+		{ "unhandled cuda error", MESSAGES_OTHER, has_reason, HANDLE_LINES },
+		{ "No space left on device", MESSAGES_OTHER, is_semaphore, UINT64_MAX },
+		{ "to lower your batch", MESSAGES_NOTHING, is_refused, HANDLE_LINES },
+	};
 	struct messages_event *at = log->events.at;
 
-	for (size_t i = 0; i < log->events.n; i++) {
-		const char *words = at[i].wording->pattern;
-
-		if (at[i].joined != i || at[i].wording->family != MESSAGES_CUDA ||
-		    (!strstr(words, "CUBLAS_STATUS") && !strstr(words, "CUDNN_STATUS") &&
-		     !strstr(words, "device-side assert")))
-			continue;
-		join_near(log, i, is_assertion, INDEX_LINES);
-	}
-}
-
-#define HANDLE_LINES \
-	40 /* between a library's handle that failed, and the refusal of the same full GPU */
-
-/* cuBLAS and cuDNN that could not start next to a refusal did not for want of the same memory; nor did NCCL. */
-static void join_handles(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++) {
-		const char *words = at[i].wording->pattern;
-
-		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER)
-			continue;
-		if (at[i].wording->family == MESSAGES_CUDA &&
-		    strstr(words, "STATUS_NOT_INITIALIZED"))
-			join_near(log, i, is_refused, HANDLE_LINES);
-		else if (strstr(words, "unhandled cuda error"))
-			join_near(log, i, has_reason, HANDLE_LINES);
-	}
+	for (size_t i = 0; i < log->events.n; i++)
+		for (size_t k = 0; k < sizeof(follows) / sizeof(follows[0]); k++)
+			if (at[i].joined == i && strstr(at[i].wording->pattern, follows[k].words) &&
+			    (follows[k].class == MESSAGES_NOTHING ||
+			     follows[k].class == at[i].wording->class))
+				join_near(log, i, follows[k].fit, follows[k].lines);
 }
 
 /* The same request once more, by who leaves the numbers out: an exception that is reported again. */
@@ -357,19 +351,6 @@ static void join_devices(struct messages_log *log)
 	}
 }
 
-/* A worker that is gone, behind what it died of. */
-static void join_workers(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++)
-		for (size_t k = 0; at[i].joined == i && k < i &&
-				   strstr(at[i].wording->pattern, "exited unexpectedly");
-		     k++)
-			if (same_process(&at[i], &at[k]) && at[k].file == at[i].file)
-				join_into(log, i, at[k].joined);
-}
-
 #define BUFFER_LINES 5 /* between a buffer that ggml did not get, and why */
 
 /* ggml names the buffer that it did not get, and near to it that it was the machine that refused. */
@@ -413,22 +394,6 @@ static void judge_allocs(struct messages_log *log)
 		at[i].wording = scan_rmm_refused;
 		join_near(log, i, is_refused, ALLOC_LINES);
 	}
-}
-
-#define BATCH_LINES \
-	40 /* between SGLang's word that a batch was too large, and the refusal that it is about */
-
-/* SGLang's scheduler says so of its own cache, and of the GPU's refusal right behind it. */
-static void join_batches(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i + 1 < log->events.n; i++)
-		if (at[i].joined == i && strstr(at[i].wording->pattern, "to lower your batch") &&
-		    at[i + 1].joined == i + 1 && at[i + 1].wording->class == MESSAGES_DEVICE &&
-		    at[i + 1].file == at[i].file &&
-		    lines_between(&at[i], &at[i + 1]) <= BATCH_LINES)
-			join_into(log, i, i + 1);
 }
 
 /* A launcher ends the other ranks, by SIGKILL in the end, when one has died of something else. */
@@ -500,20 +465,6 @@ static void judge_pinning(struct messages_log *log)
 	}
 }
 
-/* A semaphore's place is /dev/shm: the same words about it once more are of no disk. */
-static void join_semaphores(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++) {
-		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER ||
-		    !strstr(at[i].wording->pattern, "No space left on device"))
-			continue;
-		if (join_near(log, i, is_semaphore, UINT64_MAX))
-			at[at[i].joined].caught_line = 0; /* joblib went on, the program did not */
-	}
-}
-
 /* ComfyUI's report names the node that failed: one that loads had nothing to draw yet. */
 static void judge_nodes(struct messages_log *log)
 {
@@ -534,15 +485,11 @@ void messages_join(struct messages_log *log)
 	judge_impossible(log);
 	judge_nodes(log);
 	judge_pinning(log);
-	join_semaphores(log);
 	judge_reasons(log);
-	join_assertions(log);
-	join_handles(log);
+	join_followed(log);
 	join_kills(log);
-	join_workers(log);
 	judge_allocs(log);
 	join_buffers(log);
-	join_batches(log);
 	join_devices(log);
 	join_details(log);
 	join_followers(log);

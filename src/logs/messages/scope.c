@@ -253,7 +253,6 @@ static int has_word(const struct messages_log *log, uint32_t file, const char *c
 static enum messages_engine of_xla(const struct messages_log *log, uint32_t file)
 {
 	static const char *const jax[] = { "jax", "flax", "XLA_PYTHON" };
-	static const char *const torch[] = { "torch_xla", "torch/xla" };
 	static const char *const tensorflow[] = { "tensorflow.python", "import tensorflow",
 						  "from tensorflow",   "use tensorflow",
 						  "using tensorflow",  "tf.Session",
@@ -261,8 +260,6 @@ static enum messages_engine of_xla(const struct messages_log *log, uint32_t file
 
 	if (has_word(log, file, jax, sizeof(jax) / sizeof(jax[0])))
 		return E(JAX);
-	if (has_word(log, file, torch, sizeof(torch) / sizeof(torch[0])))
-		return E(PYTORCH);
 	return has_word(log, file, tensorflow, sizeof(tensorflow) / sizeof(tensorflow[0]))
 		       ? E(TENSORFLOW)
 		       : E(UNKNOWN);

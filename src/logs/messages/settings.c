@@ -128,21 +128,6 @@ static int judge_setting(enum scan_spent how, const char *value, double number)
 	}
 }
 
-/* Of a flag's value that is a name: which type, which method. */
-static int setting_is_named(const struct scan_setting *s, const char *value)
-{
-	static const char *const types[] = {
-		"fp8",           "fp8_e5m2",       "fp8_e4m3", "q8_0",        "q4_0",
-		"awq",           "gptq",           "fp4",      "nf4",         "bitsandbytes",
-		"half",          "float16",        "bfloat16", "gptq_marlin", "awq_marlin",
-		"torch.float16", "torch.bfloat16", "balanced", "sequential"
-	};
-
-	return (s->setting == MESSAGES_SET_KV_CACHE || s->setting == MESSAGES_SET_QUANTISED ||
-		s->setting == MESSAGES_SET_HALF || s->setting == MESSAGES_SET_DEVICE_MAP) &&
-	       is_one_of(value, types, sizeof(types) / sizeof(types[0]));
-}
-
 /* "total train batch size": of all devices and steps together, or of another loop. */
 static int is_anothers(const struct scan_setting *s, const char *start, const char *at)
 {
@@ -206,7 +191,7 @@ static struct messages_set value_seen(const struct scan_setting *s, const char *
 	number = strtod(value, &end);
 	if (!n || *end || value[0] == '-')
 		number = -1;
-	spent = setting_is_named(s, value) ? 1 : judge_setting(s->spent, value, number);
+	spent = judge_setting(s->spent, value, number);
 	if (spent < 0 && is_switched(s, start, at, behind, stop, n ? value : ""))
 		spent = 1;
 	return (struct messages_set){ spent >= 0 ? line : 0, spent, number };

@@ -375,23 +375,17 @@ static int is_later(const struct advice_row *r, const struct findings_told *t)
 #define MORE_NUM 3 /* of a limit that did not do: half as much again, in whole GiB */
 #define MORE_DEN 2
 
-/* A step below what is set, else below the default. */
+/* A step below a share that is set, half of a size, where that is no more than what is advised otherwise. */
 #define STEP_DOWN 0.1
-static double lower_advice(const struct messages_context *c, enum messages_setting s,
-			   double otherwise)
+static double lowered(const struct messages_context *c, enum messages_setting s, double otherwise)
 {
 	double value = c->set[s].line ? c->set[s].value : -1;
 
-	return value > 2 * STEP_DOWN && value <= 1 ? value - STEP_DOWN : otherwise;
-}
-
-/* Half of what is set, where that is no more than what is advised otherwise. */
-static unsigned halved(const struct messages_context *c, enum messages_setting s,
-		       unsigned otherwise)
-{
-	double value = c->set[s].line ? c->set[s].value : -1;
-
-	return value > 1 && value <= otherwise ? (unsigned)value / 2 : value == 1 ? 1 : otherwise;
+	if (otherwise < 1)
+		return value > 2 * STEP_DOWN && value <= 1 ? value - STEP_DOWN : otherwise;
+	return value > 1 && value <= otherwise ? (double)((unsigned)value / 2)
+	       : value >= 1 && value <= 1      ? 1
+					       : otherwise;
 }
 
 #define GRID 32 /* an edge is a multiple of it */
@@ -410,14 +404,15 @@ static unsigned smaller_edge(const struct messages_context *c)
 static const struct {
 	const char *name;
 	enum messages_setting set;
-	unsigned otherwise;
+	double otherwise; /* below 1: a share */
 } sizes[] = {
 	{ "sequences}", MESSAGES_SET_SEQUENCES, 64 }, { "batched}", MESSAGES_SET_BATCHED, 4096 },
 	{ "length}", MESSAGES_SET_LENGTH, 8192 },     { "chunk}", MESSAGES_SET_CHUNK, 2048 },
 	{ "running}", MESSAGES_SET_RUNNING, 32 },     { "context}", MESSAGES_SET_CONTEXT, 8192 },
 	{ "graphs}", MESSAGES_SET_GRAPH_BATCH, 16 },  { "few}", MESSAGES_SET_SEQUENCES, 16 },
 	{ "short}", MESSAGES_SET_CONTEXT, 4096 },     { "sequence}", MESSAGES_SET_LENGTH, 2048 },
-	{ "batch}", MESSAGES_SET_BATCH, 8 },
+	{ "batch}", MESSAGES_SET_BATCH, 8 },          { "static}", MESSAGES_SET_STATIC, 0.8 },
+	{ "utilization}", MESSAGES_SET_SHARE, 0.8 },
 };
 
 static void value_of(const char *name, const struct messages_event *e,
@@ -426,7 +421,8 @@ static void value_of(const char *name, const struct messages_event *e,
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		if (strncmp(name, sizes[i].name, strlen(sizes[i].name)) != 0)
 			continue;
-		snprintf(out, size, "%u", halved(c, sizes[i].set, sizes[i].otherwise));
+		snprintf(out, size, sizes[i].otherwise < 1 ? "%.2f" : "%.0f",
+			 lowered(c, sizes[i].set, sizes[i].otherwise));
 		return;
 	}
 	if (!strncmp(name, "resolution}", 11)) {
@@ -435,10 +431,6 @@ static void value_of(const char *name, const struct messages_event *e,
 		double share = (double)e->oom.free.low / (double)e->oom.total.high;
 
 		snprintf(out, size, "%.2f", share > 0.005 ? (double)(int)(share * 100) / 100 : 0.0);
-	} else if (!strncmp(name, "static}", 7)) {
-		snprintf(out, size, "%.2f", lower_advice(c, MESSAGES_SET_STATIC, 0.8));
-	} else if (!strncmp(name, "utilization}", 12)) {
-		snprintf(out, size, "%.2f", lower_advice(c, MESSAGES_SET_SHARE, 0.8));
 	} else if (!strncmp(name, "raise}", 6)) {
 		snprintf(out, size, "%.2f", (double)(int)(share_wanted(e) * 100 + 0.99) / 100);
 	} else if (!strncmp(name, "tokens}", 7)) {
@@ -517,16 +509,9 @@ static struct findings_action *add_action(struct findings_advised *out, const ch
 /* The value that the text shows to be set of the first {size} in the words; < 0: none. */
 static double value_set(const char *words, const struct messages_context *c)
 {
-	static const struct {
-		const char *name;
-		enum messages_setting set;
-	} shares[] = { { "static}", MESSAGES_SET_STATIC }, { "utilization}", MESSAGES_SET_SHARE } };
 	const char *at = strchr(words, '{');
 	const struct messages_set *set = NULL;
 
-	for (size_t i = 0; at && i < sizeof(shares) / sizeof(shares[0]); i++)
-		if (!strncmp(at + 1, shares[i].name, strlen(shares[i].name)))
-			set = &c->set[shares[i].set];
 	for (size_t i = 0; at && !set && i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		if (!strncmp(at + 1, sizes[i].name, strlen(sizes[i].name)))
 			set = &c->set[sizes[i].set];

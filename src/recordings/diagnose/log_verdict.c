@@ -182,12 +182,6 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 	t->room = less(e->limit, e->used);
 }
 
-/* "11.93 GiB allowed" of a GPU of 11.93 GiB: no limit of the process. */
-static int log_is_whole(const struct messages_oom *o)
-{
-	return messages_known(o->total) && o->allowed.high >= o->total.low;
-}
-
 #define NEARLY_PART 16 /* of a request: what is left next to it, if that is less */
 
 /* Nearly all that was free, in one piece: simply too little. */
@@ -224,8 +218,7 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 		  o->free.low >= o->tried.high &&
 		  (!messages_known(o->total) || o->free.high >= o->total.low / FULL_PART);
 
-	if (messages_known(o->allowed) && !log_is_whole(o) &&
-	    (had || !messages_known(o->free) || is_over_limit(o))) {
+	if (messages_known(o->allowed) && (had || !messages_known(o->free) || is_over_limit(o))) {
 		t->bound_by = FINDINGS_BOUND_LIMIT;
 		t->bound_certain = 1;
 		t->bound = o->allowed;
