@@ -43,8 +43,6 @@ static size_t joined_head_of(const struct messages_log *log, size_t i)
 
 		if (k == i || !scan_event_is_kill(other) || other->joined != k)
 			continue;
-		if (same_process(e, other))
-			return k;
 		if (other_job(e, other))
 			continue;
 		if (k < i)
@@ -58,8 +56,6 @@ static size_t joined_head_of(const struct messages_log *log, size_t i)
 /* A lower class shows more of a kill. */
 static int tells_more(const struct messages_event *a, const struct messages_event *b)
 {
-	if (tells_victim(a) != tells_victim(b))
-		return tells_victim(a);
 	/* a count of kills in a cgroup is less than who killed */
 	if (a->wording->sure != b->wording->sure && a->wording->class != MESSAGES_KILLED &&
 	    b->wording->class != MESSAGES_KILLED)

@@ -60,7 +60,7 @@ static int is_called(const struct scan_line *l, struct word w)
 	return *w.to == '(' && w.from - l->text > 3 && !memcmp(w.from - 3, " = ", 3);
 }
 
-/* Does the word name a place in code: `File "x.py", line 3`, "x.cc:99", "x.so(+0x12)", "at org.x.Y(Z.java:3)"? */
+/* Does the word name a place in code: `File "x.py", line 3`, "x.cc:99", "at org.x.Y(Z.java:3)"? */
 static int is_location(const struct scan_line *l, struct word w)
 {
 	const char *body = l->text + l->body + strspn(l->text + l->body, " ");
@@ -75,8 +75,6 @@ static int is_location(const struct scan_line *l, struct word w)
 	if (n > 3 && !strncmp(w.to - 3, ".py", 3))
 		return !strncmp(behind, " in ", 4) || !strncmp(behind, ", in ", 5) ||
 		       !strncmp(behind, "(", 1);
-	if (memmem(w.from, n, ".so", 3) || memmem(w.from, n, ".dll", 4))
-		return *w.to == '(' || !strncmp(w.to, " (", 2) || strstr(l->text, "(+0x") != NULL;
 	/* Java's "at org.x.Y(Z.java:3)", Go's "github.com/x/y.(*Server).load(0xc0, 0x31)" */
 	return (!strncmp(body, "at ", 3) && *w.to == '(') || strstr(w.to, "(0x") == w.to ||
 	       (strchr(body, '(') && strchr(body, '(')[1] == '*' && strstr(body, "(0x"));

@@ -28,7 +28,7 @@
 
 struct open_trace {
 	uint32_t rank;
-	uint64_t last_line, progress; /* 0: free */
+	uint64_t last_line; /* 0: free */
 	struct messages_trace traceback;
 	uint32_t above; /* the event whose message stands right above it; SCAN_NONE: none does */
 };
@@ -118,9 +118,7 @@ static struct open_trace *traceback_of(struct scan *s)
 		if (s->traces[i].last_line < oldest->last_line)
 			oldest = &s->traces[i];
 	}
-	*oldest = (struct open_trace){ .rank = rank_of(s),
-				       .progress = PLIM_UNKNOWN,
-				       .above = SCAN_NONE };
+	*oldest = (struct open_trace){ .rank = rank_of(s), .above = SCAN_NONE };
 	scan_trace_start(&oldest->traceback);
 	return oldest;
 }
@@ -132,7 +130,6 @@ static void take_trace(struct scan *s, struct messages_event *e)
 	if (!t || t->last_line + TRACE_LINES < s->line || !t->traceback.frames)
 		return;
 	e->traceback = t->traceback;
-	e->traceback.step = t->progress;
 }
 
 /* The step that is shown in front of `at`, maybe on the same line: bars end in no line feed. */
@@ -260,18 +257,6 @@ static void event_place(struct scan *s, struct messages_event *e)
 	take_moment(s, e);
 }
 
-/* The kernel's reaper speaks once more of whom it killed. */
-static int is_reaped(const struct scan *s, const struct messages_event *e)
-{
-	if (!strstr(e->wording->pattern, "oom_reaper"))
-		return 0;
-	for (size_t i = s->log->events.n; i--;)
-		if (scan_event_is_kernels(&s->log->events.at[i]) &&
-		    s->log->events.at[i].pid == e->pid)
-			return 1;
-	return 0;
-}
-
 static void take_scan(struct scan *s, struct messages_event *e)
 {
 	struct messages_event *k;
@@ -281,8 +266,6 @@ static void take_scan(struct scan *s, struct messages_event *e)
 		k = kill_of(s, e);
 		if (k)
 			scan_kill_detail(k, e);
-	} else if (is_reaped(s, e)) {
-		return;
 	} else if (scan_event_is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL) {
 		if (!scan_kill_end(s->log, s->kill, e))
 			keep_scan(s, e);
@@ -379,8 +362,6 @@ static const struct messages_wording *as_told(const struct messages_event *e,
 	if (!strstr(e->wording->pattern, "not enough") &&
 	    scan_line_denies(l, n < sizeof(literal) ? strcasestr(l->text, literal) : NULL, titled))
 		return NULL;
-	if (class == MESSAGES_HOST)
-		return is_of_a_card(l) ? NULL : e->wording;
 	if (class != MESSAGES_DEVICE || is_of_a_card(l))
 		return e->wording;
 	return is_of_the_host(l->text, l->text + l->n) ? scan_host_words : scan_untold_wording;
@@ -504,14 +485,16 @@ static const struct scan_line *line_below(struct scan *s)
 static void give_above(struct scan *s, const struct open_trace *t)
 {
 	struct messages_event *e;
+	uint64_t step;
 
 	if (t->above >= s->log->events.n)
 		return;
 	e = &s->log->events.at[t->above];
 	if (e->file != s->file)
 		return;
+	step = e->traceback.step;
 	e->traceback = t->traceback;
-	e->traceback.step = t->progress;
+	e->traceback.step = step;
 }
 
 /* "File "C:\x.py"": Windows. */
@@ -582,13 +565,11 @@ static uint32_t event_above(const struct scan *s)
 static void traceback(struct scan *s, const char *at)
 {
 	struct open_trace *t = traceback_of(s);
-	uint64_t step = step_before(s, at);
 
+	step_before(s, at);
 	t->above = event_above(s);
 	scan_trace_start(&t->traceback);
 	t->last_line = s->line;
-	if (step != PLIM_UNKNOWN)
-		t->progress = step;
 }
 
 /* "Loading checkpoint shards:  33%|": the weights are being loaded until it stands at 100. */
@@ -841,17 +822,6 @@ static int is_old(const struct scan *s, int16_t entry, const char *at)
 	return old;
 }
 
-static int has_failure(const struct scan *s)
-{
-	if (s->has_event)
-		return 1;
-	for (size_t i = s->log->events.n; i--;)
-		if (s->log->events.at[i].file == s->file &&
-		    s->log->events.at[i].wording->class < MESSAGES_DETAIL)
-			return 1;
-	return 0;
-}
-
 /* A line is looked at only if it has one of these. */
 static int may_speak(const char *p, const char *end)
 {
@@ -941,7 +911,7 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 	flush_scan(s);
 	p = p < safe ? safe : p;
 	count_to(s, p);
-	if (last && !s->worded.wording && !has_failure(s)) {
+	if (last && !s->worded.wording && !s->has_event) {
 		uint64_t lines = s->line;
 
 		speak(s, first, line);
@@ -1087,22 +1057,27 @@ static void end_nearly_full(struct scan *s)
 {
 	double share = -1;
 
-	for (size_t i = 0; i < s->log->events.n && !has_failure(s); i++) {
+	for (size_t i = 0; i < s->log->events.n && !s->has_event; i++) {
 		struct messages_event *e = &s->log->events.at[i];
 
 		if (e->file != s->file || e->wording->class != MESSAGES_DETAIL)
 			continue;
 		if (strstr(e->wording->pattern, "CPU Virtual Memory"))
 			share = e->share;
-		else if (share >= NEARLY_FULL && strstr(e->wording->pattern, "Killing subprocess"))
+		else if (share >= NEARLY_FULL &&
+			 strstr(e->wording->pattern, "Killing subprocess")) {
 			e->wording = scan_ended_full;
+			s->has_event = 1;
+		}
 	}
 }
 
 /* Details that say of a failure by themselves (scan_alone), if the log has no line that says so: it was cut, or searched. */
 static void end_details(struct scan *s)
 {
-	if (has_failure(s))
+	int alone = 0;
+
+	if (s->has_event)
 		return;
 	for (size_t i = 0; i < s->log->events.n; i++) {
 		struct messages_event *e = &s->log->events.at[i];
@@ -1111,10 +1086,12 @@ static void end_details(struct scan *s)
 			if (e->file == s->file && e->wording->class == MESSAGES_DETAIL &&
 			    strstr(e->text, scan_alone[k].pattern)) {
 				e->wording = &scan_alone[k];
+				alone = 1;
 				if (e->wording->family == MESSAGES_LLAMA_CPP) /* it goes on */
 					e->caught_line = e->line;
 			}
 	}
+	s->has_event = alone;
 	end_nearly_full(s);
 }
 
@@ -1123,7 +1100,7 @@ static enum plim_status take_words(struct scan *s)
 {
 	struct messages_event *e = &s->worded;
 
-	if (!e->wording || has_failure(s))
+	if (!e->wording || s->has_event)
 		return PLIM_OK;
 	return scan_event_add(s->log, e, s->err);
 }

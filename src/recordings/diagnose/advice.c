@@ -192,8 +192,6 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 
 	if (e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit)
 		facts |= F(TOKENS);
-	if (t->elsewhere && would_serve(e, t))
-		facts |= F(OUTSIDE);
 	if (findings_async(e) || findings_bare(e))
 		return facts;
 	if (may_have_gaps(e, t))

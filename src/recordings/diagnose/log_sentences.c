@@ -156,9 +156,6 @@ static void tell_kill(struct lines *l, const struct diagnose_text *x)
 			  x->process ? x->process : "the process", pid, messages_size(a, e->rss));
 	if (messages_known(e->used) && !messages_known(e->limit))
 		lines_add(l, "the job used %s", messages_size(a, e->used));
-	if (e->table_processes > 1)
-		lines_add(l, "the %llu processes of the kernel's table held %s together",
-			  (unsigned long long)e->table_processes, text_size(a, e->table_rss_bytes));
 	if (e->share > 0 && e->share <= 1 && e->wording->family == MESSAGES_LAUNCHER)
 		lines_add(l,
 			  messages_known(e->limit)
@@ -210,8 +207,6 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 
 	if (e->wording->says)
 		lines_add(l, "%s", e->wording->says);
-	else if (findings_one_buffer(e, c))
-		lines_add(l, "one buffer of more than 4 GiB: many Vulkan drivers give none");
 	if (moment)
 		lines_add(l, "%s", moment);
 	if (e->traceback.fresh)
@@ -221,9 +216,6 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 		lines_add(l,
 			  "the log shows steps or losses before it: they had fitted, so something "
 			  "grew, was kept, or began only then");
-	if (e->rank_count + e->ranks_left_out > 1)
-		lines_add(l, "%u ranks report it: the numbers are those of the first",
-			  e->rank_count + e->ranks_left_out);
 	if (file->lines > e->last_line + 500)
 		lines_add(l,
 			  "the log goes on for %llu lines: it may have been caught, and survived",

@@ -30,8 +30,6 @@ static const char *gpu_name(const struct messages_event *e, const struct message
 
 static const char *own_name(const struct messages_context *c)
 {
-	if (findings_is_pytorch(c))
-		return "PyTorch";
 	return c->engine && messages_engines[c->engine].name ? messages_engines[c->engine].name
 							     : "the program";
 }

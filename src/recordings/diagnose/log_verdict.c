@@ -381,18 +381,6 @@ static void leave_out(struct findings_told *t, enum findings_cause cause)
 	t->ranked_count = to;
 }
 
-#define LITTLE_PART 4 /* of a request: what was held next to it decides nothing */
-
-/* Half the GPU in one piece, next to next to nothing: neither what was kept nor gaps are to blame. */
-static int is_alone(const struct messages_oom *o)
-{
-	return messages_known(o->tried) && messages_known(o->total) &&
-	       messages_known(o->allocated) && messages_known(o->free) &&
-	       o->tried.low >= o->total.high / 2 &&
-	       (messages_known(o->reserved) ? o->reserved : o->allocated).high <
-		       o->tried.low / LITTLE_PART;
-}
-
 static void rank(const struct messages_event *e, const struct messages_context *c, unsigned facts,
 		 struct findings_told *t)
 {
@@ -411,10 +399,6 @@ static void rank(const struct messages_event *e, const struct messages_context *
 	if (findings_async(e) || findings_bare(e) ||
 	    (facts & NUMBERS && t->request.low > t->room.high && t->ranked_count > 2))
 		leave_out(t, FINDINGS_CAUSE_FRAGMENTATION);
-	if (is_alone(&e->oom)) {
-		leave_out(t, FINDINGS_CAUSE_FRAGMENTATION);
-		leave_out(t, FINDINGS_CAUSE_LEAK);
-	}
 }
 
 static int larger_than_all(const struct messages_event *e, const struct findings_told *t)
