@@ -920,31 +920,6 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 	return p;
 }
 
-/* ---- text of two bytes a character ---- */
-
-enum { NARROW, LITTLE, BIG };
-
-static int scan_width_of(const uint8_t *p, size_t n)
-{
-	if (n < 2)
-		return NARROW;
-	return p[0] == 0xff && p[1] == 0xfe ? LITTLE : p[0] == 0xfe && p[1] == 0xff ? BIG : NARROW;
-}
-
-/* What is not ASCII is not a part of a wording. */
-static size_t narrow(const uint8_t *p, size_t n, int order, char *to)
-{
-	size_t i;
-
-	for (i = 0; i + 1 < n; i += 2) {
-		unsigned c = order == LITTLE ? p[i] | (unsigned)p[i + 1] << 8
-					     : p[i + 1] | (unsigned)p[i] << 8;
-
-		to[i / 2] = (char)(c < 0x80 ? c : '?');
-	}
-	return i / 2;
-}
-
 /* ---- a source ---- */
 
 /* How much of [base, done) stays in front of the next window. */
@@ -981,7 +956,7 @@ static enum plim_status scan_unwrapped(struct scan *s, struct source *src, int *
 	return *done ? (st ? st : s->status) : PLIM_OK;
 }
 
-static enum plim_status scan_narrow(struct scan *s, struct source *src)
+static enum plim_status scan_windows(struct scan *s, struct source *src)
 {
 	const uint8_t *keep = src->p;
 	size_t behind = 0;
@@ -999,55 +974,19 @@ static enum plim_status scan_narrow(struct scan *s, struct source *src)
 	}
 }
 
-static enum plim_status scan_wide(struct scan *s, struct source *src, int width, char *buffer)
-{
-	size_t behind = 0, kept = 0;
-
-	for (;;) {
-		enum plim_status st = source_need(src, src->p, 2 * WINDOW_BYTES, s->err);
-		size_t n = (size_t)(src->end - src->p);
-		const char *done;
-		int last;
-
-		n = narrow(src->p, n < 2 * WINDOW_BYTES ? n : 2 * WINDOW_BYTES, width,
-			   buffer + kept);
-		src->p += 2 * n;
-		kept += n;
-		last = st || n < WINDOW_BYTES;
-		done = scan_window(s, buffer, buffer + behind, buffer + kept, last);
-		if (last || s->status)
-			return st ? st : s->status;
-		behind = stays(s, buffer, done);
-		kept -= (size_t)(done - buffer) - behind;
-		memmove(buffer, done - behind, kept);
-	}
-}
-
 static enum plim_status scan_text(struct scan *s, struct source *src)
 {
-	const size_t room = WINDOW_BYTES + BEHIND_BYTES + AHEAD_BYTES;
-	int width = scan_width_of(src->p, (size_t)(src->end - src->p));
-	struct mem *m = s->log->mem;
-	enum plim_status st;
-	char *buffer;
+	int done;
+	enum plim_status st = scan_unwrapped(s, src, &done);
 
-	if (width == NARROW) {
-		int done;
-
-		st = scan_unwrapped(s, src, &done);
-		return st || done ? st : scan_narrow(s, src);
-	}
-	buffer = mem_new(m, room, 1, s->err);
-	st = buffer ? scan_wide(s, src, width, buffer) : mem_status(s->err);
-	mem_free(m, buffer, room, 1);
-	return st;
+	return st || done ? st : scan_windows(s, src);
 }
 
 int scan_is_text(const struct source *src)
 {
 	size_t n = (size_t)(src->end - src->p);
 
-	return scan_width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
+	return !memchr(src->p, 0, n < SCAN_HEAD_BYTES ? n : SCAN_HEAD_BYTES);
 }
 
 #define NEARLY_FULL 0.8 /* of the machine's memory, in use right before processes were ended */

@@ -49,7 +49,7 @@ uint32_t scan_number(const char *p, const char **end);
 
 /* ---- one source ---- */
 
-/* A text that holds zero bytes is none, save that of two bytes a character. */
+/* A text that holds zero bytes is none. */
 int scan_is_text(const struct source *src);
 #define SCAN_HEAD_BYTES 4096 /* that are there before it is asked what a file is */
 /* What a file is that is not a log; 0: it may be one. */
