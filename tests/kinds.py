@@ -55,7 +55,7 @@ KINDS = {
     "oom.txt": ("a log", "why"),
     "healthy.log": ("a log", "why"),
     "notes.txt": ("a text", "why"),
-    "nvidia-smi.txt": ("what nvidia-smi printed", None),
+    "nvidia-smi.txt": ("what nvidia-smi printed", "why"),
     "logs": ("a log", "why"),
     "train.py": ("Python source", "lint", "doctor"),
     "notebook.ipynb": ("a notebook", "lint", "doctor"),

@@ -230,6 +230,41 @@ struct plim_why_other {
 	size_t rank_count;
 };
 
+enum plim_why_state_kind {
+	PLIM_WHY_MEMORY_SUMMARY,   /* torch.cuda.memory_summary() */
+	PLIM_WHY_MEMORY_STATS,     /* torch.cuda.memory_stats(), as a dictionary */
+	PLIM_WHY_MEM_GET_INFO,     /* torch.cuda.mem_get_info() */
+	PLIM_WHY_SEE_MEMORY_USAGE, /* DeepSpeed's */
+	PLIM_WHY_NVIDIA_SMI,       /* a GPU of nvidia-smi */
+	PLIM_WHY_NVIDIA_PROCESS    /* a process on a GPU, of nvidia-smi */
+};
+PLIM_API const char *plim_why_state_kind_name(enum plim_why_state_kind value);
+
+/* A GPU's memory, shown at one moment, without a failure. */
+struct plim_why_state {
+	/*
+	 * memory_summary, memory_stats, mem_get_info, see_memory_usage, nvidia_smi (a GPU),
+	 * nvidia_process
+	 */
+	enum plim_why_state_kind kind;
+	const char *file; /* where it stands */
+	uint64_t line;    /* where it begins */
+	uint64_t device;  /* ordinal of the GPU; null: not shown */
+	uint64_t pid;     /* of a process */
+	uint64_t ooms;    /* out-of-memory errors that PyTorch counted */
+	uint64_t retries; /* how often PyTorch gave its cache back and asked again */
+	struct plim_interval allocated_bytes;      /* by PyTorch */
+	struct plim_interval allocated_peak_bytes; /* the most of it */
+	struct plim_interval reserved_bytes;       /* by PyTorch, with its cache */
+	struct plim_interval reserved_peak_bytes;  /* the most of it */
+	struct plim_interval unreleasable_bytes;   /* free, in segments that hold live blocks */
+	struct plim_interval used_bytes;           /* of the GPU, or by the process */
+	struct plim_interval free_bytes;           /* of the GPU */
+	struct plim_interval total_bytes;          /* of the GPU */
+	const char *says;                          /* what the numbers mean together */
+	const char *action;                        /* what to do; null: nothing */
+};
+
 struct plim_why {
 	/* memory: a failure of memory was found; other: only others; nothing */
 	enum plim_why_outcome outcome;
@@ -242,6 +277,8 @@ struct plim_why {
 	size_t death_count;
 	struct plim_why_other *others; /* failures that are not memory */
 	size_t other_count;
+	struct plim_why_state *states; /* a GPU's memory that the log shows without a failure */
+	size_t state_count;
 	const char **notes; /* what limits this answer */
 	size_t note_count;
 	struct plim_why_hidden *hidden; /* what owns the memory */

@@ -220,7 +220,7 @@ static const struct file_word {
 	{ '{', "\"per_device_train_batch_size\"", { "run_config", RUN_CONFIG, "plan", NULL, 1, 0 } },
 	{ '{', "\"cells\"", { "notebook", "a notebook", "lint", NULL, 1, 0 } },
 	{ '{', "\"loss\"", { "metrics", HISTORY, "curves", NULL, 1, 0 } },
-	{ 0, "NVIDIA-SMI ", { "nvidia_smi", "what nvidia-smi printed", NULL, NULL, 1, 0 } },
+	{ 0, "NVIDIA-SMI ", { "nvidia_smi", "what nvidia-smi printed", "why", NULL, 1, 0 } },
 	{ 0, "apiVersion:", { "kubernetes", "a text of Kubernetes", "why", NULL, 1, 0 } },
 };
 

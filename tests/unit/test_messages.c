@@ -680,6 +680,64 @@ static void test_anchors(void **state)
 			fail_msg("'%s' in \"%s\"", lines[i].name, lines[i].text);
 }
 
+static const char summary_text[] =
+	"|                  PyTorch CUDA memory summary, device ID 1                 |\n"
+	"|            CUDA OOMs: 1            |        cudaMalloc retries: 3         |\n"
+	"| Allocated memory      |  21300 MiB |  22000 MiB |  99999 MiB |  78699 MiB |\n"
+	"| GPU reserved memory   |  37900 MiB |  37901 MiB |  37900 MiB |      0 B   |\n"
+	"| Non-releasable memory |  16600 MiB |  16600 MiB |  99999 MiB |  83399 MiB |\n";
+
+/* A GPU's memory that is shown without a failure, in each of its formats; and what only looks like one. */
+static void test_states(void **state)
+{
+	static const struct {
+		enum messages_state_kind kind;
+		const char *text;
+		uint64_t allocated, reserved, used, total, pid;
+	} texts[] = {
+		{ MESSAGES_STATE_STATS,
+		  "OrderedDict([('allocated_bytes.all.current', 22), "
+		  "('reserved_bytes.all.current', 33)])",
+		  22, 33, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN },
+		{ MESSAGES_STATE_INFO, "mem_get_info() -> (1000, 85017493504)", PLIM_UNKNOWN,
+		  PLIM_UNKNOWN, PLIM_UNKNOWN, 85017493504, PLIM_UNKNOWN },
+		{ MESSAGES_STATE_SMI,
+		  "| N/A   33C    P0   65W / 400W |   71234MiB /  81920MiB |  98% |", PLIM_UNKNOWN,
+		  PLIM_UNKNOWN, 71234ull << 20, 81920ull << 20, PLIM_UNKNOWN },
+		{ MESSAGES_STATE_PROCESS,
+		  "|    0   N/A  N/A    1893    C   python train.py    71220MiB |", PLIM_UNKNOWN,
+		  PLIM_UNKNOWN, 71220ull << 20, PLIM_UNKNOWN, 1893 },
+		{ MESSAGES_STATE_PROCESS, "|    0      1893      C   python    71220MiB |",
+		  PLIM_UNKNOWN, PLIM_UNKNOWN, 71220ull << 20, PLIM_UNKNOWN, 1893 },
+	};
+	static const char *const none[] = { "mem_get_info() -> (5, 4)", "12MiB / 4MiB", "MiB / ",
+					    "99999999999999999999MiB / 4MiB" };
+	struct messages_state s;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		const char *text = texts[i].text;
+
+		assert_true(scan_state(texts[i].kind, text, text + strlen(text), &s));
+		assert_int_equal(s.allocated.low, texts[i].allocated);
+		assert_int_equal(s.reserved.low, texts[i].reserved);
+		assert_int_equal(s.used.low, texts[i].used);
+		assert_int_equal(s.total.low, texts[i].total);
+		assert_int_equal(s.pid, texts[i].pid);
+	}
+	assert_true(scan_state(MESSAGES_STATE_SUMMARY, summary_text,
+			       summary_text + sizeof(summary_text) - 1, &s));
+	assert_int_equal(s.device, 1);
+	assert_int_equal(s.ooms, 1);
+	assert_int_equal(s.retries, 3);
+	assert_true(s.allocated.low <= 21300ull << 20 && s.allocated.high >= 21300ull << 20);
+	assert_true(s.unreleasable.low <= 16600ull << 20 && s.unreleasable.high >= 16600ull << 20);
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		for (int k = MESSAGES_STATE_SUMMARY; k < MESSAGES_STATE_KINDS; k++)
+			assert_false(scan_state((enum messages_state_kind)k, none[i],
+						none[i] + strlen(none[i]), &s));
+}
+
 /* What is searched for by its first letters has so many: less is read past its end. */
 static void test_words(void **state)
 {
@@ -762,8 +820,9 @@ int main(void)
 		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
 		cmocka_unit_test(test_deaths),     cmocka_unit_test(test_flat),
 		cmocka_unit_test(test_refused),    cmocka_unit_test(test_kills),
-		cmocka_unit_test(test_anchors),    cmocka_unit_test(test_words),
-		cmocka_unit_test(test_found),      cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_anchors),    cmocka_unit_test(test_states),
+		cmocka_unit_test(test_words),      cmocka_unit_test(test_found),
+		cmocka_unit_test(test_shapes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

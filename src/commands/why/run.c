@@ -466,6 +466,8 @@ static enum plim_status answer_why(struct plim_why *w, const struct plim_input *
 	if (!st)
 		st = fill_events(w, err);
 	if (!st)
+		st = why_states(w, err);
+	if (!st)
 		st = refuse_other(w, input->path, err);
 	if (!st)
 		st = join_recording(w, input->path, &notes, err);

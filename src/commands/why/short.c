@@ -239,6 +239,42 @@ void why_put_others(struct text *t, const struct plim_why *w, size_t most)
 		text_printf(t, "and %zu more that are not memory\n", w->other_count - most);
 }
 
+#define STATES_MOST 4
+
+/* What the log shows of a GPU's memory: the newest of each kind and GPU. */
+static void states(struct text *t, const struct plim_why *w)
+{
+	size_t put = 0;
+
+	for (size_t i = w->state_count; i-- && put < STATES_MOST;) {
+		const struct plim_why_state *s = &w->states[i];
+		size_t newer = i + 1;
+		char gpu[24] = "GPU";
+		struct text words;
+
+		while (newer < w->state_count &&
+		       (w->states[newer].kind != s->kind || w->states[newer].device != s->device ||
+			w->states[newer].pid != s->pid))
+			newer++;
+		if (newer < w->state_count)
+			continue;
+		if (s->device != PLIM_UNKNOWN)
+			snprintf(gpu, sizeof(gpu), "GPU %llu", (unsigned long long)s->device);
+		text_puts(t, gpu);
+		text_init(&words, t->mem, &t->style);
+		text_printf(&words, ": %s  (%s, ", s->says, plim_why_state_kind_name(s->kind));
+		line_of(w, s->file, s->line, &words);
+		text_puts(&words, ")");
+		text_wrap_name(t, (unsigned)strlen(gpu), 2, text_get(&words));
+		text_release(&words);
+		if (s->action) {
+			text_printf(t, "%-*s", LABEL_COLUMNS, "do");
+			code(t, LABEL_COLUMNS, s->action);
+		}
+		put++;
+	}
+}
+
 static void nothing(struct text *t, const struct plim_why *w)
 {
 	struct text words;
@@ -291,7 +327,9 @@ void why_put_short(struct text *t, const struct plim_why *w)
 {
 	size_t put = 0, left = 0;
 
-	if (!w->death_count)
+	if (!w->death_count && w->state_count)
+		states(t, w);
+	else if (!w->death_count)
 		nothing(t, w);
 	for (size_t i = 0; i < w->death_count; i++) {
 		if (cause_of(w, i) != i)

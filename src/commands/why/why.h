@@ -44,6 +44,9 @@ enum plim_status why_ranks(struct plim_why *w, const struct messages_event *e, u
 enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_death *d,
 			   struct plim_err *err);
 
+/* What the log shows of a GPU's memory without a failure (states.c). */
+enum plim_status why_states(struct plim_why *w, struct plim_err *err);
+
 /* Next to each death of a GPU's memory what plan says of the run (plan.c). */
 enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_err *err);
 

@@ -38,6 +38,12 @@ static const struct {
 	{ "Loading model", SCAN_LOADING },
 	{ "load_tensors: loading", SCAN_LOADING },
 	{ "processing method load_model", SCAN_LOAD_FAILED }, /* vLLM */
+	{ "CUDA memory summary, device", SCAN_STATE + MESSAGES_STATE_SUMMARY },
+	{ "allocated_bytes.all.current", SCAN_STATE + MESSAGES_STATE_STATS },
+	{ "mem_get_info", SCAN_STATE + MESSAGES_STATE_INFO },
+	{ "Max_MA ", SCAN_STATE + MESSAGES_STATE_DEEPSPEED },
+	{ "MiB / ", SCAN_STATE + MESSAGES_STATE_SMI },
+	{ "| Processes:", SCAN_STATE + MESSAGES_STATE_PROCESS },
 	{ "python ", SCAN_COMMAND },
 	{ "python3 ", SCAN_COMMAND },
 	{ "torchrun ", SCAN_COMMAND },

@@ -116,6 +116,7 @@ void messages_release(struct messages_log *log)
 		mem_free(log->mem, log->files.at[i].path, strlen(log->files.at[i].path) + 1, 1);
 	vec_release(log->mem, &log->files);
 	vec_release(log->mem, &log->events);
+	vec_release(log->mem, &log->states);
 	vec_release(log->mem, &log->cues);
 }
 

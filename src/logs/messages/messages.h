@@ -376,6 +376,30 @@ struct messages_event {
 	uint32_t joined; /* into the event with this index; itself: into none */
 };
 
+/* ---- a GPU's memory shown, and no failure (states.c) ---- */
+
+enum messages_state_kind {
+	MESSAGES_STATE_SUMMARY,   /* torch.cuda.memory_summary() */
+	MESSAGES_STATE_STATS,     /* torch.cuda.memory_stats() */
+	MESSAGES_STATE_INFO,      /* torch.cuda.mem_get_info() */
+	MESSAGES_STATE_DEEPSPEED, /* see_memory_usage */
+	MESSAGES_STATE_SMI,       /* nvidia-smi: a GPU */
+	MESSAGES_STATE_PROCESS,   /* nvidia-smi: a process on a GPU */
+	MESSAGES_STATE_KINDS
+};
+struct messages_state {
+	enum messages_state_kind kind;
+	uint32_t file;
+	uint64_t line;
+	uint32_t device;        /* UINT32_MAX: not known */
+	uint64_t pid;           /* PROCESS */
+	uint64_t ooms, retries; /* of PyTorch's allocator; PLIM_UNKNOWN: not shown */
+	struct messages_bytes allocated, allocated_peak, reserved, reserved_peak;
+	struct messages_bytes unreleasable; /* reserved, free, in segments that hold live blocks */
+	struct messages_bytes used, free, total;
+};
+#define MESSAGES_STATES 64 /* kept of a log: the first one and the newest */
+
 /* A file that is not a log (kinds.c). */
 struct messages_kind {
 	const char *is;   /* "a recording of GPU memory"; NULL: it may be a log */
@@ -406,6 +430,8 @@ struct messages_file {
 struct messages_log {
 	struct mem *mem;
 	VEC(struct messages_event) events;
+	VEC(struct messages_state)
+	states; /* at most MESSAGES_STATES; the newest takes the last place */
 	VEC(struct messages_file) files;
 	/* The line where each word of data/cues.rows stood first, 0: nowhere; of each file that says of a failure. */
 	VEC(uint64_t) cues;

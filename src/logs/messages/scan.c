@@ -720,6 +720,56 @@ static void cue(struct scan *s, size_t index)
 		*unproven = shape;
 }
 
+#define SMI_LINES 6 /* between a GPU's row and the next one's */
+
+static void keep_state(struct scan *s, struct messages_state *state, uint64_t line)
+{
+	struct messages_log *log = s->log;
+	struct messages_state *last = log->states.n ? &log->states.at[log->states.n - 1] : NULL;
+
+	if (last && last->file == s->file && last->line == line && last->kind == state->kind)
+		return;
+	state->file = s->file;
+	state->line = line;
+	if (state->kind == MESSAGES_STATE_SMI)
+		state->device = last && last->kind == state->kind && line - last->line <= SMI_LINES
+					? last->device + 1
+					: 0;
+	if (log->states.n == MESSAGES_STATES)
+		*last = *state;
+	else if (!(s->status = vec_need(log->mem, &log->states, 1, s->err)))
+		log->states.at[log->states.n++] = *state;
+}
+
+/* The rows below "Processes:" of nvidia-smi. */
+static void scan_processes(struct scan *s)
+{
+	const char *end = below_end(s), *p = s->stop;
+	struct messages_state state;
+
+	for (uint64_t line = s->line; p < end && !s->status; line++) {
+		const char *stop = scan_line_end(p, end);
+
+		if (scan_state(MESSAGES_STATE_PROCESS, p, stop, &state))
+			keep_state(s, &state, line);
+		p = stop + (stop < end);
+		if (p < end && *stop == '\r' && *p == '\n')
+			p++;
+	}
+}
+
+/* Tables and dictionaries go on below the line; what a line alone shows ends with it. */
+static void state(struct scan *s, enum messages_state_kind kind)
+{
+	int is_line = kind == MESSAGES_STATE_SMI || kind == MESSAGES_STATE_DEEPSPEED;
+	struct messages_state state;
+
+	if (kind == MESSAGES_STATE_PROCESS)
+		scan_processes(s);
+	else if (scan_state(kind, s->start, is_line ? s->stop : below_end(s), &state))
+		keep_state(s, &state, s->line);
+}
+
 /* All that may begin at an anchor of the current line. */
 static void look_at_scan(struct scan *s, int16_t entry, const char *at)
 {
@@ -744,7 +794,9 @@ static void look_at_scan(struct scan *s, int16_t entry, const char *at)
 		case SCAN_CAUGHT: caught(s); break;
 		case SCAN_COMMAND: command(s, at); break;
 		default:
-			if (id >= SCAN_SETTING)
+			if (id >= SCAN_STATE && id < SCAN_STATES_END)
+				state(s, (enum messages_state_kind)(id - SCAN_STATE));
+			else if (id >= SCAN_SETTING)
 				scan_one_setting(s, &scan_settings[id - SCAN_SETTING], at);
 			else if (id >= SCAN_CUE)
 				cue(s, (size_t)(id - SCAN_CUE));

@@ -126,6 +126,12 @@ enum scan_memory {
 /* Which memory a program's line says that it was refused; *tried is set if the line has its size. */
 enum scan_memory scan_spoken(const struct scan_line *l, struct messages_bytes *tried);
 
+/* ---- states ---- */
+
+/* What [start, end), from the start of its line, shows of a GPU's memory; 0: nothing that can be read. */
+int scan_state(enum messages_state_kind kind, const char *start, const char *end,
+	       struct messages_state *out);
+
 /* ---- words that tell the engine and the activity ---- */
 
 struct scan_cue {
@@ -201,6 +207,8 @@ enum scan_special {
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
 	SCAN_COMMAND,
+	SCAN_STATE, /* and as many behind it as there are kinds */
+	SCAN_STATES_END = SCAN_STATE + MESSAGES_STATE_KINDS,
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };
