@@ -656,7 +656,6 @@ static void test_anchors(void **state)
 		  1 },
 		{ "vllm serve org/model --max-model-len 4096", "vllm serve", 1 },
 		{ "CUDA_VISIBLE_DEVICES=1 sudo ollama run x/y", "ollama", 1 },
-		{ "docker run --rm -v /a:/b --gpus all vllm/vllm-openai:v0.6", "vllm/", 1 },
 		{ "torchrun --nproc_per_node 2 /work/axolotl/cli.py x.yml", "axolotl", 1 },
 		{ "  --gpu-memory-utilization 0.9 \\", "gpu-memory-utilization", 1 },
 		{ "got prompt", "got prompt", 1 },

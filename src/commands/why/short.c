@@ -208,9 +208,11 @@ static void line_of(const struct plim_why *w, const char *file, uint64_t line, s
 		text_printf(words, "line %llu", (unsigned long long)line);
 }
 
-static void others(struct text *t, const struct plim_why *w)
+void why_put_others(struct text *t, const struct plim_why *w, size_t most)
 {
-	for (size_t i = 0; i < w->other_count && i < OTHERS_MOST; i++) {
+	int whole = !w->death_count || most > OTHERS_MOST;
+
+	for (size_t i = 0; i < w->other_count && i < most; i++) {
 		const struct plim_why_other *o = &w->others[i];
 		struct text words;
 
@@ -222,19 +224,19 @@ static void others(struct text *t, const struct plim_why *w)
 		text_wrap_name(t, w->death_count ? LABEL_COLUMNS : 0,
 			       w->death_count ? LABEL_COLUMNS : 2, text_get(&words));
 		text_release(&words);
-		if (o->text && !w->death_count) {
+		if (o->text && whole) {
 			text_printf(t, "%-*s", LABEL_COLUMNS, "text");
 			text_name_fit(t, o->text, strlen(o->text),
 				      short_width_of(t) - LABEL_COLUMNS, TEXT_CUT_RIGHT);
 			text_puts(t, "\n");
 		}
-		if (o->advice && !w->death_count) {
+		if (o->advice && whole) {
 			text_printf(t, "%-*s", LABEL_COLUMNS, "do");
 			code(t, LABEL_COLUMNS, o->advice);
 		}
 	}
-	if (w->other_count > OTHERS_MOST)
-		text_printf(t, "and %zu more that are not memory\n", w->other_count - OTHERS_MOST);
+	if (w->other_count > most)
+		text_printf(t, "and %zu more that are not memory\n", w->other_count - most);
 }
 
 #define STATES_MOST 4
@@ -344,7 +346,7 @@ void why_put_short(struct text *t, const struct plim_why *w)
 	}
 	if (left)
 		text_printf(t, "\nand %zu more causes: --more\n", left);
-	others(t, w);
+	why_put_others(t, w, OTHERS_MOST);
 	for (size_t i = 0; i < w->note_count; i++) {
 		text_puts(t, "note      ");
 		text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, w->notes[i]);

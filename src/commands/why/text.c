@@ -292,35 +292,6 @@ static void brief(struct text *t, const struct plim_why *w, const struct plim_wh
 	name_line(t, "at", d->frame);
 }
 
-/* ---- what is not memory ---- */
-
-static void others(struct text *t, const struct plim_why *w)
-{
-	if (!w->other_count)
-		return;
-	out_title(t, w->death_count ? "Other failures, which are not memory"
-				    : "Failures in it, which are not memory");
-	for (size_t i = 0; i < w->other_count && i < OTHERS_SHOWN; i++) {
-		const struct plim_why_other *o = &w->others[i];
-
-		text_puts(t, "  - ");
-		text_wrap(t, 4, 4, "%s, line %llu: %s", o->family, (unsigned long long)o->line,
-			  o->says ? o->says : "");
-		if (o->text) {
-			text_puts(t, "      ");
-			text_name_fit(t, o->text, strlen(o->text),
-				      (t->style.width ? t->style.width : 80) - 6, TEXT_CUT_RIGHT);
-			text_puts(t, "\n");
-		}
-		if (o->advice) {
-			text_puts(t, "      ");
-			text_wrap(t, 6, 6, "%s", o->advice);
-		}
-	}
-	if (w->other_count > OTHERS_SHOWN)
-		text_printf(t, "  and %zu more\n", w->other_count - OTHERS_SHOWN);
-}
-
 /* ---- the whole ---- */
 
 static void put_found(struct text *t, const struct plim_why *w)
@@ -379,7 +350,8 @@ enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_
 		else
 			brief(&t, w, &w->deaths[i]);
 	}
-	others(&t, w);
+	text_puts(&t, w->other_count ? "\n" : "");
+	why_put_others(&t, w, OTHERS_SHOWN);
 	out_list(&t, "Notes", w->notes, w->note_count);
 	return out_text(&t, write, ctx, err);
 }

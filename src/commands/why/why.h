@@ -24,6 +24,8 @@ extern const char *const why_moment_names[]; /* for people */
 /* The short answer (short.c); parts of the long one that it has, too (text.c). */
 struct text;
 void why_put_short(struct text *t, const struct plim_why *w);
+/* At most so many failures that are not memory. */
+void why_put_others(struct text *t, const struct plim_why *w, size_t most);
 void why_put_ranks(struct text *t, const uint64_t *ranks, size_t n, uint64_t left_out);
 void why_put_recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d);
 void why_put_planned(struct text *t, const struct plim_why_planned *p);

@@ -38,10 +38,6 @@ static const struct {
 	{ "Loading model", SCAN_LOADING },
 	{ "load_tensors: loading", SCAN_LOADING },
 	{ "processing method load_model", SCAN_LOAD_FAILED }, /* vLLM */
-	{ "weights took", SCAN_LOADED },
-	{ "model loaded", SCAN_LOADED },
-	{ "loading took", SCAN_LOADED },
-	{ "loaded in", SCAN_LOADED },
 	{ "CUDA memory summary, device", SCAN_STATE + MESSAGES_STATE_SUMMARY },
 	{ "allocated_bytes.all.current", SCAN_STATE + MESSAGES_STATE_STATS },
 	{ "mem_get_info", SCAN_STATE + MESSAGES_STATE_INFO },
@@ -53,22 +49,6 @@ static const struct {
 	{ "torchrun ", SCAN_COMMAND },
 	{ "accelerate launch ", SCAN_COMMAND },
 	{ "deepspeed --", SCAN_COMMAND },
-	{ "vllm serve ", SCAN_ARGUMENTS },
-	{ "sglang serve ", SCAN_ARGUMENTS },
-	{ "llama-server ", SCAN_ARGUMENTS },
-	{ "llama-cli ", SCAN_ARGUMENTS },
-	{ "llama-bench ", SCAN_ARGUMENTS },
-	{ "/main -m ", SCAN_ARGUMENTS }, /* llama.cpp, before its programs had names of their own */
-	{ "text-generation-launcher ", SCAN_ARGUMENTS },
-	{ "llamafactory-cli ", SCAN_ARGUMENTS },
-	{ "axolotl train ", SCAN_ARGUMENTS },
-	{ "docker run ", SCAN_ARGUMENTS },
-	{ "COMMANDLINE_ARGS", SCAN_ARGUMENTS },
-	{ "with arguments: ", SCAN_ARGUMENTS },
-	{ "non-default args", SCAN_ARGUMENTS },
-	{ "server_args=", SCAN_ARGUMENTS },
-	{ "Namespace(", SCAN_ARGUMENTS },
-	{ "TrainingArguments(", SCAN_ARGUMENTS },
 	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
 	{ "Skipping tactic", SCAN_CAUGHT },                /* TensorRT */
 	{ "is preempted by PreemptionMode", SCAN_CAUGHT }, /* vLLM */

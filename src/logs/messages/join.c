@@ -43,9 +43,7 @@ static size_t joined_head_of(const struct messages_log *log, size_t i)
 
 		if (k == i || !scan_event_is_kill(other) || other->joined != k)
 			continue;
-		if (same_process(e, other))
-			return k;
-		if ((tells_victim(e) && tells_victim(other)) || other_job(e, other))
+		if (other_job(e, other))
 			continue;
 		if (k < i)
 			before = k;
@@ -58,8 +56,6 @@ static size_t joined_head_of(const struct messages_log *log, size_t i)
 /* A lower class shows more of a kill. */
 static int tells_more(const struct messages_event *a, const struct messages_event *b)
 {
-	if (tells_victim(a) != tells_victim(b))
-		return tells_victim(a);
 	/* a count of kills in a cgroup is less than who killed */
 	if (a->wording->sure != b->wording->sure && a->wording->class != MESSAGES_KILLED &&
 	    b->wording->class != MESSAGES_KILLED)
@@ -226,8 +222,8 @@ static void judge_cut_kills(struct messages_log *log)
 
 typedef int event_test(const struct messages_event *e);
 
-/* Joins event `i` into the first failure of its file that is `fit` and no more than `lines` away; 0: there is none. */
-static int join_near(struct messages_log *log, size_t i, event_test *fit, uint64_t lines)
+/* Joins event `i` into the first failure of its file that is `fit` and no more than `lines` away. */
+static void join_near(struct messages_log *log, size_t i, event_test *fit, uint64_t lines)
 {
 	struct messages_event *at = log->events.at;
 
@@ -235,9 +231,8 @@ static int join_near(struct messages_log *log, size_t i, event_test *fit, uint64
 		if (k != i && at[k].joined == k && at[k].file == at[i].file && fit(&at[k]) &&
 		    lines_between(&at[i], &at[k]) <= lines) {
 			join_into(log, i, k);
-			return 1;
+			return;
 		}
-	return 0;
 }
 
 static int is_assertion(const struct messages_event *e)
@@ -268,42 +263,37 @@ static int is_semaphore(const struct messages_event *e)
 }
 
 #define INDEX_LINES 2000 /* of assertions, which each thread of a kernel writes */
+#define HANDLE_LINES 40  /* between a word of a refusal, and the refusal itself */
 
-/* A library that fails behind an assertion of a kernel fails for it: the context is broken. */
-static void join_assertions(struct messages_log *log)
+/*
+ * What follows from another failure near to it: a library behind an assertion of a kernel, which broke the context; cuBLAS,
+ * cuDNN and NCCL that could not start on a full GPU; the same words about a semaphore, whose place is /dev/shm; SGLang's word
+ * that a batch was too large.
+ */
+static void join_followed(struct messages_log *log)
 {
+	static const struct {
+		const char *words;
+		enum messages_class class;
+		event_test *fit;
+		uint64_t lines;
+	} follows[] = {
+		{ "CUBLAS_STATUS", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
+		{ "CUDNN_STATUS", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
+		{ "device-side assert", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
+		{ "STATUS_NOT_INITIALIZED", MESSAGES_OTHER, is_refused, HANDLE_LINES },
+		{ "unhandled cuda error", MESSAGES_OTHER, has_reason, HANDLE_LINES },
+		{ "No space left on device", MESSAGES_OTHER, is_semaphore, UINT64_MAX },
+		{ "to lower your batch", MESSAGES_NOTHING, is_refused, HANDLE_LINES },
+	};
 	struct messages_event *at = log->events.at;
 
-	for (size_t i = 0; i < log->events.n; i++) {
-		const char *words = at[i].wording->pattern;
-
-		if (at[i].joined != i || at[i].wording->family != MESSAGES_CUDA ||
-		    (!strstr(words, "CUBLAS_STATUS") && !strstr(words, "CUDNN_STATUS") &&
-		     !strstr(words, "device-side assert")))
-			continue;
-		join_near(log, i, is_assertion, INDEX_LINES);
-	}
-}
-
-#define HANDLE_LINES \
-	40 /* between a library's handle that failed, and the refusal of the same full GPU */
-
-/* cuBLAS and cuDNN that could not start next to a refusal did not for want of the same memory; nor did NCCL. */
-static void join_handles(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++) {
-		const char *words = at[i].wording->pattern;
-
-		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER)
-			continue;
-		if (at[i].wording->family == MESSAGES_CUDA &&
-		    strstr(words, "STATUS_NOT_INITIALIZED"))
-			join_near(log, i, is_refused, HANDLE_LINES);
-		else if (strstr(words, "unhandled cuda error"))
-			join_near(log, i, has_reason, HANDLE_LINES);
-	}
+	for (size_t i = 0; i < log->events.n; i++)
+		for (size_t k = 0; k < sizeof(follows) / sizeof(follows[0]); k++)
+			if (at[i].joined == i && strstr(at[i].wording->pattern, follows[k].words) &&
+			    (follows[k].class == MESSAGES_NOTHING ||
+			     follows[k].class == at[i].wording->class))
+				join_near(log, i, follows[k].fit, follows[k].lines);
 }
 
 /* The same request once more, by who leaves the numbers out: an exception that is reported again. */
@@ -318,16 +308,7 @@ static int is_shorter(const struct messages_event *a, const struct messages_even
 static int is_fuller(const struct messages_event *b, const struct messages_event *a)
 {
 	return b->wording->family == a->wording->family && b->wording->class == MESSAGES_DEVICE &&
-	       (is_shorter(b, a) ||
-		(a->oom.tried.low == PLIM_UNKNOWN && a->oom.total.low == PLIM_UNKNOWN &&
-		 b->oom.tried.low != PLIM_UNKNOWN && b->oom.total.low != PLIM_UNKNOWN));
-}
-
-/* A title without a size, of what is reported with it right below. */
-static int is_title(const struct messages_event *a, const struct messages_event *b)
-{
-	return a->times == 1 && a->oom.tried.low == PLIM_UNKNOWN &&
-	       b->oom.tried.low != PLIM_UNKNOWN;
+	       is_shorter(b, a);
 }
 
 /* In front of event `i`, beyond what only adds to others. */
@@ -353,12 +334,8 @@ static void join_devices(struct messages_log *log)
 		    (b->wording->class != MESSAGES_DEVICE && b->wording->class != MESSAGES_SHARED &&
 		     b->wording->class != MESSAGES_HOST && b->wording->class != MESSAGES_BUDGET) ||
 		    a->file != b->file || b->line > at[before].last_line + 40 ||
-		    (a->wording == b->wording && !is_shorter(a, b) && !is_shorter(b, a) &&
-		     !is_title(a, b)))
+		    (a->wording == b->wording && !is_shorter(a, b) && !is_shorter(b, a)))
 			continue;
-		if (b->wording->says && !a->wording->says &&
-		    b->wording->family == MESSAGES_LLAMA_CPP)
-			a->wording = b->wording;
 		if (strstr(a->wording->pattern, "OutOfMemoryError$"))
 			a->wording = b->wording; /* the class alone shows less */
 		if (is_fuller(b, a))
@@ -368,19 +345,6 @@ static void join_devices(struct messages_log *log)
 			a->caught_line = b->caught_line;
 		join_into(log, i, a->joined);
 	}
-}
-
-/* A worker that is gone, behind what it died of. */
-static void join_workers(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++)
-		for (size_t k = 0; at[i].joined == i && k < i &&
-				   strstr(at[i].wording->pattern, "exited unexpectedly");
-		     k++)
-			if (same_process(&at[i], &at[k]) && at[k].file == at[i].file)
-				join_into(log, i, at[k].joined);
 }
 
 #define BUFFER_LINES 5 /* between a buffer that ggml did not get, and why */
@@ -428,22 +392,6 @@ static void judge_allocs(struct messages_log *log)
 	}
 }
 
-#define BATCH_LINES \
-	40 /* between SGLang's word that a batch was too large, and the refusal that it is about */
-
-/* SGLang's scheduler says so of its own cache, and of the GPU's refusal right behind it. */
-static void join_batches(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i + 1 < log->events.n; i++)
-		if (at[i].joined == i && strstr(at[i].wording->pattern, "to lower your batch") &&
-		    at[i + 1].joined == i + 1 && at[i + 1].wording->class == MESSAGES_DEVICE &&
-		    at[i + 1].file == at[i].file &&
-		    lines_between(&at[i], &at[i + 1]) <= BATCH_LINES)
-			join_into(log, i, i + 1);
-}
-
 /* A launcher ends the other ranks, by SIGKILL in the end, when one has died of something else. */
 static void join_followers(struct messages_log *log)
 {
@@ -480,20 +428,6 @@ static void join_stopped(struct messages_log *log)
 
 #define IMPOSSIBLE ((uint64_t)64 << 40) /* bytes that no machine has */
 
-/* A collective that gave up leaves its buffers unwritten: what is read of them is not a size. */
-static int is_behind_timeout(const struct messages_log *log, const struct messages_event *e)
-{
-	for (size_t i = 0; i < log->events.n; i++) {
-		const struct messages_event *other = &log->events.at[i];
-
-		if (other->file == e->file && other->line < e->line &&
-		    other->wording->family == MESSAGES_NCCL &&
-		    other->wording->class == MESSAGES_OTHER)
-			return 1;
-	}
-	return 0;
-}
-
 /* A size beyond any machine is a wrong number, not a lack of memory. */
 static void judge_impossible(struct messages_log *log)
 {
@@ -503,8 +437,7 @@ static void judge_impossible(struct messages_log *log)
 		if (e->wording->class == MESSAGES_DEVICE &&
 		    e->wording->family == MESSAGES_PYTORCH && e->oom.tried.low != PLIM_UNKNOWN &&
 		    e->oom.tried.low >= IMPOSSIBLE)
-			e->wording = is_behind_timeout(log, e) ? scan_impossible_behind
-							       : scan_impossible;
+			e->wording = scan_impossible;
 	}
 }
 
@@ -528,20 +461,6 @@ static void judge_pinning(struct messages_log *log)
 	}
 }
 
-/* A semaphore's place is /dev/shm: the same words about it once more are of no disk. */
-static void join_semaphores(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++) {
-		if (at[i].joined != i || at[i].wording->class != MESSAGES_OTHER ||
-		    !strstr(at[i].wording->pattern, "No space left on device"))
-			continue;
-		if (join_near(log, i, is_semaphore, UINT64_MAX))
-			at[at[i].joined].caught_line = 0; /* joblib went on, the program did not */
-	}
-}
-
 /* ComfyUI's report names the node that failed: one that loads had nothing to draw yet. */
 static void judge_nodes(struct messages_log *log)
 {
@@ -562,15 +481,11 @@ void messages_join(struct messages_log *log)
 	judge_impossible(log);
 	judge_nodes(log);
 	judge_pinning(log);
-	join_semaphores(log);
 	judge_reasons(log);
-	join_assertions(log);
-	join_handles(log);
+	join_followed(log);
 	join_kills(log);
-	join_workers(log);
 	judge_allocs(log);
 	join_buffers(log);
-	join_batches(log);
 	join_devices(log);
 	join_details(log);
 	join_followers(log);

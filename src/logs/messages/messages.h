@@ -244,8 +244,9 @@ enum messages_setting {
 	MESSAGES_SET_LENGTH,
 	MESSAGES_SET_CHUNK,
 	MESSAGES_SET_RUNNING,
-	MESSAGES_SET_GRAPHS,  /* CUDA graphs: none */
-	MESSAGES_SET_CONTEXT, /* of llama.cpp and what is built on it */
+	MESSAGES_SET_GRAPHS,      /* CUDA graphs: none */
+	MESSAGES_SET_GRAPH_BATCH, /* the largest that SGLang captures one of */
+	MESSAGES_SET_CONTEXT,     /* of llama.cpp and what is built on it */
 	MESSAGES_SET_BUFFERS, /* of llama.cpp for its computation: they, not the weights, had no room */
 	MESSAGES_SET_IMAGE,    /* the edge of a picture, in pixels */
 	MESSAGES_SET_BEST,     /* the best checkpoint was being loaded, behind the training */
@@ -413,8 +414,6 @@ struct messages_set {
 	double value;  /* < 0: it has no number */
 };
 
-#define MESSAGES_TOLD 2048
-
 struct messages_file {
 	struct messages_kind kind;
 	char *path;
@@ -424,7 +423,6 @@ struct messages_file {
 	struct messages_set set[MESSAGES_SETTINGS];
 	char script[64]; /* that a command of the text starts, the last one; "": none is shown */
 	uint64_t script_line;
-	char told[MESSAGES_TOLD]; /* commands and printed arguments, as far as there is room */
 };
 
 /* What was found in one or several files.  At most MESSAGES_EVENTS are kept. */
@@ -477,19 +475,8 @@ struct messages_context {
 	const char *engine_cue, *activity_cue;
 	int is_xla;         /* its words are XLA's, and nothing says who called it */
 	const char *script; /* that a command of its file starts; NULL: none is shown */
-	const char *told;   /* commands and arguments that its file shows */
 	struct messages_set set[MESSAGES_SETTINGS];
 };
-/*
- * How many of the flags of `fix` ("--lowvram --tile 400", "num_ctx=4096, low_vram=True") stand in `told` with that value, or
- * with one that is no larger where smaller is what helps; *flags is how many there are.
- */
-size_t messages_count_told(const char *told, const struct messages_set *set, const char *fix,
-			   size_t *flags);
-
-/* The number of a flag in `told`; < 0: there is none. */
-double messages_number_told(const char *told, const char *name);
-
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out);
 

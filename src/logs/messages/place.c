@@ -60,7 +60,7 @@ static int is_called(const struct scan_line *l, struct word w)
 	return *w.to == '(' && w.from - l->text > 3 && !memcmp(w.from - 3, " = ", 3);
 }
 
-/* Does the word name a place in code: `File "x.py", line 3`, "x.cc:99", "x.so(+0x12)", "at org.x.Y(Z.java:3)"? */
+/* Does the word name a place in code: `File "x.py", line 3`, "x.cc:99", "at org.x.Y(Z.java:3)"? */
 static int is_location(const struct scan_line *l, struct word w)
 {
 	const char *body = l->text + l->body + strspn(l->text + l->body, " ");
@@ -75,8 +75,6 @@ static int is_location(const struct scan_line *l, struct word w)
 	if (n > 3 && !strncmp(w.to - 3, ".py", 3))
 		return !strncmp(behind, " in ", 4) || !strncmp(behind, ", in ", 5) ||
 		       !strncmp(behind, "(", 1);
-	if (memmem(w.from, n, ".so", 3) || memmem(w.from, n, ".dll", 4))
-		return *w.to == '(' || !strncmp(w.to, " (", 2) || strstr(l->text, "(+0x") != NULL;
 	/* Java's "at org.x.Y(Z.java:3)", Go's "github.com/x/y.(*Server).load(0xc0, 0x31)" */
 	return (!strncmp(body, "at ", 3) && *w.to == '(') || strstr(w.to, "(0x") == w.to ||
 	       (strchr(body, '(') && strchr(body, '(')[1] == '*' && strstr(body, "(0x"));
@@ -222,10 +220,10 @@ static int is_assignment(struct word w)
 	return p > w.from && p < w.to && *p == '=';
 }
 
-/* Behind "$ ", "ann@host:~$ ", "PS C:\x> ", "+ ", "Command: "; *shown: one of these was there. */
+/* Behind "$ ", "ann@host:~$ ", "+ "; *shown: one of these was there. */
 static const char *behind_prompt(const struct scan_line *l, int *shown)
 {
-	const char *p = l->text + l->body, *dollar = strstr(p, "$ "), *colon = strchr(p, ':');
+	const char *p = l->text + l->body, *dollar = strstr(p, "$ ");
 
 	p += strspn(p, " \t*`");
 	*shown = 1;
@@ -233,31 +231,8 @@ static const char *behind_prompt(const struct scan_line *l, int *shown)
 		return dollar + 2;
 	if (!strncmp(p, "+ ", 2) || !strncmp(p, "> ", 2))
 		return p + 2;
-	if (!strncmp(p, "PS ", 3) && strstr(p, "> "))
-		return strstr(p, "> ") + 2;
-	if (colon && colon - p < 40 && memmem(p, (size_t)(colon - p), "ommand", 6))
-		return colon + 1;
 	*shown = 0;
 	return p;
-}
-
-/* The image of "docker run -v a:b --rm IMAGE": its flags except for these have a value. */
-static struct word image_of(const char *p)
-{
-	static const char *const alone[] = { "--rm",   "-d",       "-i",   "-t",
-					     "-it",    "-ti",      "-dit", "--privileged",
-					     "--init", "--detach", NULL };
-	struct word w = next_word(p);
-
-	while (w.to > w.from && is_flag(w)) {
-		int has_value =
-			!is_one_of(w, alone) && !memchr(w.from, '=', (size_t)(w.to - w.from));
-
-		w = next_word(w.to);
-		if (has_value)
-			w = next_word(w.to);
-	}
-	return w;
 }
 
 /* The script or the module that an interpreter or a launcher starts; empty: none is shown. */
@@ -295,18 +270,11 @@ static struct word started(const struct scan_line *l)
 	static const char *const interpreters[] = { "python",     "python3",   "torchrun",
 						    "accelerate", "deepspeed", "ipython",
 						    NULL };
-	static const char *const containers[] = { "docker", "podman", "nvidia-docker", NULL };
 	int shown;
 	struct word w = next_word(behind_prompt(l, &shown)), none = { l->text, l->text };
 
 	while (w.to > w.from && (is_assignment(w) || is_one_of(w, wrappers) || is_flag(w)))
 		w = next_word(w.to);
-	if (is_one_of(w, containers)) {
-		struct word run = next_word(w.to);
-
-		return run.to - run.from == 3 && !memcmp(run.from, "run", 3) ? image_of(run.to)
-									     : none;
-	}
 	if (is_one_of(w, interpreters))
 		return script_of(w.to);
 	return shown || has_arguments(w.to) ? w : none;

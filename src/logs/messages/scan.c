@@ -16,7 +16,6 @@
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
 #define STEP_BYTES (64u << 10) /* a progress further back is not reported */
 #define LOADING_BYTES 2048     /* the same of weights that were being loaded */
-#define KILL_LINES 4           /* between the word that weights are being loaded and a kill */
 #define CONTAINER_LINES 20     /* of kubectl describe, between a state and the limits */
 #define BOX_COLUMN 100         /* bytes in front of a box */
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
@@ -29,7 +28,7 @@
 
 struct open_trace {
 	uint32_t rank;
-	uint64_t last_line, progress; /* 0: free */
+	uint64_t last_line; /* 0: free */
 	struct messages_trace traceback;
 	uint32_t above; /* the event whose message stands right above it; SCAN_NONE: none does */
 };
@@ -68,7 +67,6 @@ struct scan {
 	uint64_t stepped;       /* up to where it was looked for */
 	uint64_t loading_at;    /* of a bar of weights being loaded that is not full; 0: none */
 	uint64_t load_failed;   /* the line that says so; 0: none does */
-	uint64_t loading_line;  /* of a word without a bar that they are being loaded; 0: none */
 	struct plim_err *err;
 	enum plim_status status;
 };
@@ -120,9 +118,7 @@ static struct open_trace *traceback_of(struct scan *s)
 		if (s->traces[i].last_line < oldest->last_line)
 			oldest = &s->traces[i];
 	}
-	*oldest = (struct open_trace){ .rank = rank_of(s),
-				       .progress = PLIM_UNKNOWN,
-				       .above = SCAN_NONE };
+	*oldest = (struct open_trace){ .rank = rank_of(s), .above = SCAN_NONE };
 	scan_trace_start(&oldest->traceback);
 	return oldest;
 }
@@ -134,7 +130,6 @@ static void take_trace(struct scan *s, struct messages_event *e)
 	if (!t || t->last_line + TRACE_LINES < s->line || !t->traceback.frames)
 		return;
 	e->traceback = t->traceback;
-	e->traceback.step = t->progress;
 }
 
 /* The step that is shown in front of `at`, maybe on the same line: bars end in no line feed. */
@@ -225,16 +220,12 @@ static int is_of_loading(const struct messages_event *e)
 	return 0;
 }
 
-/*
- * "Loading weights ..." right in front of a kill, and no word that it was done; "Exception in worker while processing
- * method load_model" in front of a failure.
- */
+/* "Exception in worker while processing method load_model" in front of a failure. */
 static int was_loading(const struct scan *s, const struct messages_event *e)
 {
-	if (s->load_failed && s->load_failed + TRACE_LINES >= s->line &&
-	    e->wording->class <= MESSAGES_BUDGET)
-		return e->traceback.moment == MESSAGES_MOMENT_UNKNOWN;
-	return s->loading_line && s->loading_line + KILL_LINES >= s->line && scan_event_is_kill(e);
+	return s->load_failed && s->load_failed + TRACE_LINES >= s->line &&
+	       e->wording->class <= MESSAGES_BUDGET &&
+	       e->traceback.moment == MESSAGES_MOMENT_UNKNOWN;
 }
 
 /* Who is killed writes no traceback; what it did last may tell. */
@@ -266,18 +257,6 @@ static void event_place(struct scan *s, struct messages_event *e)
 	take_moment(s, e);
 }
 
-/* The kernel's reaper speaks once more of whom it killed. */
-static int is_reaped(const struct scan *s, const struct messages_event *e)
-{
-	if (!strstr(e->wording->pattern, "oom_reaper"))
-		return 0;
-	for (size_t i = s->log->events.n; i--;)
-		if (scan_event_is_kernels(&s->log->events.at[i]) &&
-		    s->log->events.at[i].pid == e->pid)
-			return 1;
-	return 0;
-}
-
 static void take_scan(struct scan *s, struct messages_event *e)
 {
 	struct messages_event *k;
@@ -287,8 +266,6 @@ static void take_scan(struct scan *s, struct messages_event *e)
 		k = kill_of(s, e);
 		if (k)
 			scan_kill_detail(k, e);
-	} else if (is_reaped(s, e)) {
-		return;
 	} else if (scan_event_is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL) {
 		if (!scan_kill_end(s->log, s->kill, e))
 			keep_scan(s, e);
@@ -385,8 +362,6 @@ static const struct messages_wording *as_told(const struct messages_event *e,
 	if (!strstr(e->wording->pattern, "not enough") &&
 	    scan_line_denies(l, n < sizeof(literal) ? strcasestr(l->text, literal) : NULL, titled))
 		return NULL;
-	if (class == MESSAGES_HOST)
-		return is_of_a_card(l) ? NULL : e->wording;
 	if (class != MESSAGES_DEVICE || is_of_a_card(l))
 		return e->wording;
 	return is_of_the_host(l->text, l->text + l->n) ? scan_host_words : scan_untold_wording;
@@ -510,14 +485,16 @@ static const struct scan_line *line_below(struct scan *s)
 static void give_above(struct scan *s, const struct open_trace *t)
 {
 	struct messages_event *e;
+	uint64_t step;
 
 	if (t->above >= s->log->events.n)
 		return;
 	e = &s->log->events.at[t->above];
 	if (e->file != s->file)
 		return;
+	step = e->traceback.step;
 	e->traceback = t->traceback;
-	e->traceback.step = t->progress;
+	e->traceback.step = step;
 }
 
 /* "File "C:\x.py"": Windows. */
@@ -588,13 +565,11 @@ static uint32_t event_above(const struct scan *s)
 static void traceback(struct scan *s, const char *at)
 {
 	struct open_trace *t = traceback_of(s);
-	uint64_t step = step_before(s, at);
 
+	step_before(s, at);
 	t->above = event_above(s);
 	scan_trace_start(&t->traceback);
 	t->last_line = s->line;
-	if (step != PLIM_UNKNOWN)
-		t->progress = step;
 }
 
 /* "Loading checkpoint shards:  33%|": the weights are being loaded until it stands at 100. */
@@ -602,9 +577,7 @@ static void loading(struct scan *s, const char *at)
 {
 	const char *percent = memchr(at, '%', (size_t)(s->stop - at));
 
-	if (!percent)
-		s->loading_line = s->line;
-	else
+	if (percent)
 		s->loading_at = percent - at >= 3 && !memcmp(percent - 3, "100", 3)
 					? 0
 					: s->origin + (uint64_t)(at - s->from) + 1;
@@ -712,25 +685,10 @@ static void scan_one_setting(struct scan *s, const struct scan_setting *what, co
 	struct messages_file *file = &s->log->files.at[s->file];
 
 	/* a path counts as a frame's, or where a command starts it */
-	if (what->spent <= SCAN_SET_NEWEST && strpbrk(what->word, "/\\") && !is_in_code(s) &&
+	if (what->spent <= SCAN_SET_NONE && strpbrk(what->word, "/\\") && !is_in_code(s) &&
 	    !is_anchored(s, what->word))
 		return;
 	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
-}
-
-/* The end of a command that goes on behind a backslash. */
-static const char *command_end(const struct scan *s)
-{
-	const char *end = below_end(s), *stop = s->stop;
-
-	while (stop > s->start && stop[-1] == '\\' && stop < end) {
-		const char *next = stop + 1;
-
-		if (*stop == '\r' && next < end && *next == '\n')
-			next++;
-		stop = scan_line_end(next, end);
-	}
-	return stop;
 }
 
 /* A command that starts a script. */
@@ -740,7 +698,6 @@ static void command(struct scan *s, const char *at)
 
 	if (scan_command(at, s->stop, file->script, sizeof(file->script)))
 		file->script_line = s->line;
-	scan_told(file->told, s->start, at, command_end(s));
 }
 
 /* A log repeats its lines with other numbers: where a cue proved nothing it does not in the next one. */
@@ -831,15 +788,11 @@ static void look_at_scan(struct scan *s, int16_t entry, const char *at)
 		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: scan_table(s); break;
 		case SCAN_LOADING: loading(s, at); break;
-		case SCAN_LOADED: s->loading_line = 0; break;
 		case SCAN_LOAD_FAILED: s->load_failed = s->line; break;
 		case SCAN_SACCT: sacct(s, at); break;
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;
 		case SCAN_COMMAND: command(s, at); break;
-		case SCAN_ARGUMENTS:
-			scan_told(s->log->files.at[s->file].told, s->start, at, command_end(s));
-			break;
 		default:
 			if (id >= SCAN_STATE && id < SCAN_STATES_END)
 				state(s, (enum messages_state_kind)(id - SCAN_STATE));
@@ -921,17 +874,6 @@ static int is_old(const struct scan *s, int16_t entry, const char *at)
 	return old;
 }
 
-static int has_failure(const struct scan *s)
-{
-	if (s->has_event)
-		return 1;
-	for (size_t i = s->log->events.n; i--;)
-		if (s->log->events.at[i].file == s->file &&
-		    s->log->events.at[i].wording->class < MESSAGES_DETAIL)
-			return 1;
-	return 0;
-}
-
 /* A line is looked at only if it has one of these. */
 static int may_speak(const char *p, const char *end)
 {
@@ -941,20 +883,12 @@ static int may_speak(const char *p, const char *end)
 	return has_any(p, end, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
-/* Is the line a row's, of a detail or of what fails nothing? */
+/* Is the line a row's, of a detail? */
 static int scan_is_known(const struct scan *s, uint64_t line)
 {
-	struct messages_event e;
-
 	for (size_t i = 0; i < s->log->events.n; i++)
 		if (s->log->events.at[i].file == s->file && s->log->events.at[i].line == line)
 			return 1;
-	for (size_t i = 0; i < scan_wording_count; i++) {
-		scan_event_start(&e);
-		if (scan_wordings[i].class == MESSAGES_NOTHING &&
-		    scan_match(scan_wordings[i].pattern, &s->now, &e))
-			return 1;
-	}
 	return 0;
 }
 
@@ -968,7 +902,6 @@ static void speak(struct scan *s, const char *p, uint64_t line)
 		const char *stop = scan_line_end(p, s->end);
 		enum scan_memory memory = SCAN_MEMORY_NONE;
 		struct messages_event *e = &s->worded;
-		int where;
 
 		next = stop + (stop < s->end);
 		if (may_speak(p, stop)) {
@@ -984,11 +917,6 @@ static void speak(struct scan *s, const char *p, uint64_t line)
 		s->start = p;
 		s->stop = stop;
 		s->line = line;
-		where = memory == SCAN_MEMORY_UNTOLD ? around(paragraph_start(s, seen_from(s, p)),
-							      paragraph_end(s, below_end(s)))
-						     : 0;
-		if (where)
-			memory = where > 0 ? SCAN_MEMORY_CARD : SCAN_MEMORY_HOST;
 		e->wording = memory == SCAN_MEMORY_UNTOLD
 				     ? scan_untold_wording
 				     : &scan_spoken_wordings[memory - SCAN_MEMORY_CARD];
@@ -1035,38 +963,13 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 	flush_scan(s);
 	p = p < safe ? safe : p;
 	count_to(s, p);
-	if (last && !s->worded.wording && !has_failure(s)) {
+	if (last && !s->worded.wording && !s->has_event) {
 		uint64_t lines = s->line;
 
 		speak(s, first, line);
 		s->line = lines;
 	}
 	return p;
-}
-
-/* ---- text of two bytes a character ---- */
-
-enum { NARROW, LITTLE, BIG };
-
-static int scan_width_of(const uint8_t *p, size_t n)
-{
-	if (n < 2)
-		return NARROW;
-	return p[0] == 0xff && p[1] == 0xfe ? LITTLE : p[0] == 0xfe && p[1] == 0xff ? BIG : NARROW;
-}
-
-/* What is not ASCII is not a part of a wording. */
-static size_t narrow(const uint8_t *p, size_t n, int order, char *to)
-{
-	size_t i;
-
-	for (i = 0; i + 1 < n; i += 2) {
-		unsigned c = order == LITTLE ? p[i] | (unsigned)p[i + 1] << 8
-					     : p[i + 1] | (unsigned)p[i] << 8;
-
-		to[i / 2] = (char)(c < 0x80 ? c : '?');
-	}
-	return i / 2;
 }
 
 /* ---- a source ---- */
@@ -1105,7 +1008,7 @@ static enum plim_status scan_unwrapped(struct scan *s, struct source *src, int *
 	return *done ? (st ? st : s->status) : PLIM_OK;
 }
 
-static enum plim_status scan_narrow(struct scan *s, struct source *src)
+static enum plim_status scan_windows(struct scan *s, struct source *src)
 {
 	const uint8_t *keep = src->p;
 	size_t behind = 0;
@@ -1123,55 +1026,19 @@ static enum plim_status scan_narrow(struct scan *s, struct source *src)
 	}
 }
 
-static enum plim_status scan_wide(struct scan *s, struct source *src, int width, char *buffer)
-{
-	size_t behind = 0, kept = 0;
-
-	for (;;) {
-		enum plim_status st = source_need(src, src->p, 2 * WINDOW_BYTES, s->err);
-		size_t n = (size_t)(src->end - src->p);
-		const char *done;
-		int last;
-
-		n = narrow(src->p, n < 2 * WINDOW_BYTES ? n : 2 * WINDOW_BYTES, width,
-			   buffer + kept);
-		src->p += 2 * n;
-		kept += n;
-		last = st || n < WINDOW_BYTES;
-		done = scan_window(s, buffer, buffer + behind, buffer + kept, last);
-		if (last || s->status)
-			return st ? st : s->status;
-		behind = stays(s, buffer, done);
-		kept -= (size_t)(done - buffer) - behind;
-		memmove(buffer, done - behind, kept);
-	}
-}
-
 static enum plim_status scan_text(struct scan *s, struct source *src)
 {
-	const size_t room = WINDOW_BYTES + BEHIND_BYTES + AHEAD_BYTES;
-	int width = scan_width_of(src->p, (size_t)(src->end - src->p));
-	struct mem *m = s->log->mem;
-	enum plim_status st;
-	char *buffer;
+	int done;
+	enum plim_status st = scan_unwrapped(s, src, &done);
 
-	if (width == NARROW) {
-		int done;
-
-		st = scan_unwrapped(s, src, &done);
-		return st || done ? st : scan_narrow(s, src);
-	}
-	buffer = mem_new(m, room, 1, s->err);
-	st = buffer ? scan_wide(s, src, width, buffer) : mem_status(s->err);
-	mem_free(m, buffer, room, 1);
-	return st;
+	return st || done ? st : scan_windows(s, src);
 }
 
 int scan_is_text(const struct source *src)
 {
 	size_t n = (size_t)(src->end - src->p);
 
-	return scan_width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
+	return !memchr(src->p, 0, n < SCAN_HEAD_BYTES ? n : SCAN_HEAD_BYTES);
 }
 
 #define NEARLY_FULL 0.8 /* of the machine's memory, in use right before processes were ended */
@@ -1181,22 +1048,27 @@ static void end_nearly_full(struct scan *s)
 {
 	double share = -1;
 
-	for (size_t i = 0; i < s->log->events.n && !has_failure(s); i++) {
+	for (size_t i = 0; i < s->log->events.n && !s->has_event; i++) {
 		struct messages_event *e = &s->log->events.at[i];
 
 		if (e->file != s->file || e->wording->class != MESSAGES_DETAIL)
 			continue;
 		if (strstr(e->wording->pattern, "CPU Virtual Memory"))
 			share = e->share;
-		else if (share >= NEARLY_FULL && strstr(e->wording->pattern, "Killing subprocess"))
+		else if (share >= NEARLY_FULL &&
+			 strstr(e->wording->pattern, "Killing subprocess")) {
 			e->wording = scan_ended_full;
+			s->has_event = 1;
+		}
 	}
 }
 
 /* Details that say of a failure by themselves (scan_alone), if the log has no line that says so: it was cut, or searched. */
 static void end_details(struct scan *s)
 {
-	if (has_failure(s))
+	int alone = 0;
+
+	if (s->has_event)
 		return;
 	for (size_t i = 0; i < s->log->events.n; i++) {
 		struct messages_event *e = &s->log->events.at[i];
@@ -1205,27 +1077,22 @@ static void end_details(struct scan *s)
 			if (e->file == s->file && e->wording->class == MESSAGES_DETAIL &&
 			    strstr(e->text, scan_alone[k].pattern)) {
 				e->wording = &scan_alone[k];
+				alone = 1;
 				if (e->wording->family == MESSAGES_LLAMA_CPP) /* it goes on */
 					e->caught_line = e->line;
 			}
 	}
+	s->has_event = alone;
 	end_nearly_full(s);
 }
 
-/* Words count where no message does; the traceback is the one that the text shows last. */
+/* Words count where no message does. */
 static enum plim_status take_words(struct scan *s)
 {
 	struct messages_event *e = &s->worded;
-	const struct open_trace *last = NULL;
 
-	if (!e->wording || has_failure(s))
+	if (!e->wording || s->has_event)
 		return PLIM_OK;
-	for (size_t i = 0; i < TRACES && !e->traceback.frames; i++)
-		if (s->traces[i].traceback.frames &&
-		    (!last || s->traces[i].last_line > last->last_line))
-			last = &s->traces[i];
-	if (last)
-		e->traceback = last->traceback;
 	return scan_event_add(s->log, e, s->err);
 }
 

@@ -49,7 +49,7 @@ uint32_t scan_number(const char *p, const char **end);
 
 /* ---- one source ---- */
 
-/* A text that holds zero bytes is none, save that of two bytes a character. */
+/* A text that holds zero bytes is none. */
 int scan_is_text(const struct source *src);
 #define SCAN_HEAD_BYTES 4096 /* that are there before it is asked what a file is */
 /* What a file is that is not a log; 0: it may be one. */
@@ -101,9 +101,9 @@ extern const size_t scan_wording_count;
 
 /* Words that the scanner gives to a failure, by what stands around it; one each. */
 extern const struct messages_wording scan_ended_full[], scan_host_words[], scan_impossible[],
-	scan_impossible_behind[], scan_killer_called[], scan_pinned_by_ggml[],
-	scan_pinning_refused[], scan_reason_error[], scan_rmm_refused[], scan_semaphore[],
-	scan_spoken_wordings[], scan_table_wording[], scan_untold_wording[];
+	scan_killer_called[], scan_pinned_by_ggml[], scan_pinning_refused[], scan_reason_error[],
+	scan_rmm_refused[], scan_semaphore[], scan_spoken_wordings[], scan_table_wording[],
+	scan_untold_wording[];
 /* Parts of a detail's text that say of a failure by themselves. */
 extern const struct messages_wording scan_alone[];
 extern const size_t scan_alone_count;
@@ -138,7 +138,6 @@ struct scan_cue {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */
 	enum messages_engine engine;
 	enum messages_activity activity;
-	enum messages_backend backend;
 };
 /* Where on a line per name proves that its program ran (place.c): a logger's prefix, and what a command starts. */
 struct scan_places {
@@ -165,6 +164,7 @@ void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t
 enum scan_spent {
 	SCAN_SET_SEEN,   /* by the word alone; where it stands first */
 	SCAN_SET_NEWEST, /* by the word alone; where it stands last */
+	SCAN_SET_NONE,   /* by the word alone, on a line that names no layers */
 	SCAN_SET_ON,     /* switched on */
 	SCAN_SET_OFF,    /* switched off, or 0 */
 	SCAN_SET_ONE,    /* 1 or less */
@@ -181,8 +181,6 @@ struct scan_setting {
 };
 extern const struct scan_setting scan_settings[]; /* data/settings.rows */
 extern const size_t scan_setting_count;
-/* What [at, stop) shows to be set, if it is not an advice: kept as far as there is room. */
-void scan_told(char *told, const char *start, const char *at, const char *stop);
 /* "python x/train.py --batch 8" at `at`: the script's name, without its folder; 0: it starts none. */
 int scan_command(const char *at, const char *stop, char *name, size_t size);
 /* What a script of that name does, as most of its kind are called. */
@@ -204,7 +202,6 @@ enum scan_special {
 	SCAN_TRACEBACK,
 	SCAN_TABLE,
 	SCAN_LOADING,
-	SCAN_LOADED,
 	SCAN_LOAD_FAILED,
 	SCAN_SACCT,
 	SCAN_LIMITS,
@@ -212,7 +209,6 @@ enum scan_special {
 	SCAN_COMMAND,
 	SCAN_STATE, /* and as many behind it as there are kinds */
 	SCAN_STATES_END = SCAN_STATE + MESSAGES_STATE_KINDS,
-	SCAN_ARGUMENTS,       /* of a program that is not a script, or as it prints them */
 	SCAN_CUE,             /* and as many behind it as there are cues */
 	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };

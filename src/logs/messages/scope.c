@@ -34,19 +34,6 @@ static enum messages_activity activity_of_moment(enum messages_moment moment)
 	return (enum messages_activity)activities[moment];
 }
 
-/* Is the first row better than the second, 0: none? */
-static int is_before(enum messages_engine a, enum messages_engine b)
-{
-	/* models lie in the interface's folder, whoever loads them */
-	if ((a == E(WEBUI) && b == E(LLAMA_CPP)) || (a == E(LLAMA_CPP) && b == E(WEBUI)))
-		return a == E(LLAMA_CPP);
-	/* MLX's Metal errors are worded as ggml's are */
-	/* and what is built on ComfyUI's parts stands behind it in the table */
-	return a && (!b || a < b || (a == E(MLX) && b == E(LLAMA_CPP)) ||
-		     (a == E(ONNX_RUNTIME) && b == E(TENSORRT)) ||
-		     (b == E(COMFYUI) && (a == E(FOOOCUS) || a == E(FORGE) || a == E(SDNEXT))));
-}
-
 /* What is built on whom: a log whose failure the first wrote may be the second's. */
 static const struct {
 	enum messages_engine own, other;
@@ -139,17 +126,9 @@ static enum messages_backend own_backend(const struct messages_event *e)
 	return MESSAGES_BACKEND_CUDA;
 }
 
-/* Servers and programs that draw pass nothing backward and have no optimizer. */
-static int is_vetoed(enum messages_engine e, enum messages_moment moment)
-{
-	return messages_engines[e].trains_never &&
-	       (moment == MESSAGES_BACKWARD || moment == MESSAGES_OPTIMIZER ||
-		moment == MESSAGES_FIRST_STEP);
-}
-
 /* What the anchored words of one file prove. */
 static void find_in(const struct messages_log *log, uint32_t file, enum messages_engine own,
-		    enum messages_moment moment, int backend_open, struct messages_context *out)
+		    struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[file];
 
@@ -157,17 +136,16 @@ static void find_in(const struct messages_log *log, uint32_t file, enum messages
 		const struct scan_cue *cue = &scan_cues[i];
 		uint64_t line = log->cues.at[f->cues + i];
 
-		if (!line || is_vetoed(cue->engine, moment))
+		if (!line)
 			continue;
-		if ((is_before(cue->engine, out->engine) || is_loader(cue, out->engine)) &&
+		if (((cue->engine && (!out->engine || cue->engine < out->engine)) ||
+		     is_loader(cue, out->engine)) &&
 		    may_be(own, cue->engine)) {
 			out->engine = cue->engine;
 			out->engine_line = line;
 			out->engine_file = file;
 			out->engine_cue = cue->word;
 		}
-		if (cue->backend && backend_open && !out->backend)
-			out->backend = cue->backend;
 	}
 	for (size_t i = 0; i < MESSAGES_SETTINGS; i++)
 		if (f->set[i].line && !out->set[i].line)
@@ -212,7 +190,6 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	const char *name = strrchr(outer, '/');
 
 	out->script = f->script[0] ? f->script : NULL;
-	out->told = f->told;
 	if (out->activity || dies_loading(out->engine))
 		return;
 	out->activity = scan_script_does(name ? name + 1 : outer);
@@ -224,15 +201,14 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	}
 }
 
-/* A script that trains, by its command or its name in the traceback. */
-static int is_training_script(const struct messages_event *e, const struct messages_context *c)
+/* A script that trains, by its name in the traceback. */
+static int is_training_script(const struct messages_event *e)
 {
 	const struct messages_trace *t = &e->traceback;
 	const char *outer = t->outer.file;
 	const char *name = strrchr(outer, '/');
 
-	return scan_script_does(name ? name + 1 : outer) == A(TRAINING) ||
-	       (c->script && scan_script_does(c->script) == A(TRAINING));
+	return scan_script_does(name ? name + 1 : outer) == A(TRAINING);
 }
 
 #define EVALUATED_LINES 3 /* between an evaluation's last word and who was killed in it */
@@ -251,13 +227,11 @@ static void find_everywhere(const struct messages_log *log, const struct message
 			    enum messages_engine own, struct messages_context *out)
 {
 	uint32_t index = (uint32_t)(e - log->events.at);
-	int open = !out->backend && e->wording->class <= MESSAGES_BUDGET;
-	enum messages_moment moment = e->traceback.moment;
 
-	find_in(log, e->file, own, moment, open, out);
+	find_in(log, e->file, own, out);
 	for (size_t i = 0; i < log->events.n; i++)
 		if (log->events.at[i].joined == index && log->events.at[i].file != e->file)
-			find_in(log, log->events.at[i].file, own, moment, open, out);
+			find_in(log, log->events.at[i].file, own, out);
 	find_activity(log, e->file, out);
 	find_script(log, e, out);
 }
@@ -279,7 +253,6 @@ static int has_word(const struct messages_log *log, uint32_t file, const char *c
 static enum messages_engine of_xla(const struct messages_log *log, uint32_t file)
 {
 	static const char *const jax[] = { "jax", "flax", "XLA_PYTHON" };
-	static const char *const torch[] = { "torch_xla", "torch/xla" };
 	static const char *const tensorflow[] = { "tensorflow.python", "import tensorflow",
 						  "from tensorflow",   "use tensorflow",
 						  "using tensorflow",  "tf.Session",
@@ -287,8 +260,6 @@ static enum messages_engine of_xla(const struct messages_log *log, uint32_t file
 
 	if (has_word(log, file, jax, sizeof(jax) / sizeof(jax[0])))
 		return E(JAX);
-	if (has_word(log, file, torch, sizeof(torch) / sizeof(torch[0])))
-		return E(PYTORCH);
 	return has_word(log, file, tensorflow, sizeof(tensorflow) / sizeof(tensorflow[0]))
 		       ? E(TENSORFLOW)
 		       : E(UNKNOWN);
@@ -344,18 +315,9 @@ static void settle_activity(const struct messages_event *e, struct messages_cont
 	    (is_starting(e) || out->set[MESSAGES_SET_KV_ROOM].line ||
 	     out->set[MESSAGES_SET_BUFFERS].line))
 		out->activity = A(STARTING);
-	/* who is there to train, and shows nothing else */
-	if (!out->activity && (out->engine == E(LLAMA_FACTORY) || out->engine == E(AXOLOTL) ||
-			       out->engine == E(TRL) || out->engine == E(VERL) ||
-			       out->engine == E(KOHYA) || out->engine == E(MEGATRON)))
-		out->activity = A(TRAINING);
-	/* who trains by what another engine generates trains: TRL and verl, with vLLM inside */
-	if (out->activity == A(SERVING) &&
-	    (out->engine == E(TRL) || out->engine == E(VERL) || out->engine == E(UNSLOTH)))
-		out->activity = A(TRAINING);
 	/* a training script that loads or draws by a pipeline trains */
 	if ((out->activity == A(GENERATING) || out->activity == A(LOADING)) &&
-	    out->engine == E(DIFFUSERS) && is_training_script(e, out))
+	    out->engine == E(DIFFUSERS) && is_training_script(e))
 		out->activity = A(TRAINING);
 }
 

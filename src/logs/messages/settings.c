@@ -50,22 +50,15 @@ static int is_advised(const char *start, const char *at, const char *stop)
 
 #define VALUE_FAR 64 /* between a word and its value, in a table or a list with leaders */
 
-/* What stands between a word and its value: signs, a table's edges, leaders. */
+/* What stands between a word and its value: signs, a table's edges. */
 static const char *skip_signs(const char *p, const char *stop)
 {
-	static const char *const edges[] = { "\xe2\x94\x82", "\xe2\x94\x83" };
 	const char *from = p, *last = NULL;
 
 	while (p < stop && p - from < VALUE_FAR && p != last) {
 		last = p;
 		if (strchr("\"'`=: \t([|", *p))
 			p++;
-		for (size_t i = 0; i < 2; i++)
-			if (stop - p > 3 && !memcmp(p, edges[i], 3))
-				p += 3;
-		if (stop - p > 2 && p[0] == '.' && p[1] == '.')
-			while (p < stop && *p == '.')
-				p++;
 	}
 	return p;
 }
@@ -135,21 +128,6 @@ static int judge_setting(enum scan_spent how, const char *value, double number)
 	}
 }
 
-/* Of a flag's value that is a name: which type, which method. */
-static int setting_is_named(const struct scan_setting *s, const char *value)
-{
-	static const char *const types[] = {
-		"fp8",           "fp8_e5m2",       "fp8_e4m3", "q8_0",        "q4_0",
-		"awq",           "gptq",           "fp4",      "nf4",         "bitsandbytes",
-		"half",          "float16",        "bfloat16", "gptq_marlin", "awq_marlin",
-		"torch.float16", "torch.bfloat16", "balanced", "sequential"
-	};
-
-	return (s->setting == MESSAGES_SET_KV_CACHE || s->setting == MESSAGES_SET_QUANTISED ||
-		s->setting == MESSAGES_SET_HALF || s->setting == MESSAGES_SET_DEVICE_MAP) &&
-	       is_one_of(value, types, sizeof(types) / sizeof(types[0]));
-}
-
 /* "total train batch size": of all devices and steps together, or of another loop. */
 static int is_anothers(const struct scan_setting *s, const char *start, const char *at)
 {
@@ -169,8 +147,6 @@ static struct messages_set epoch_seen(const char *p, const char *stop, uint64_t 
 	double number = 0;
 
 	while (p < stop && *p == ' ')
-		p++;
-	if (p < stop && *p == '[')
 		p++;
 	for (; p < stop && *p >= '0' && *p <= '9' && number < 1e9; p++)
 		number = 10 * number + (*p - '0');
@@ -215,7 +191,7 @@ static struct messages_set value_seen(const struct scan_setting *s, const char *
 	number = strtod(value, &end);
 	if (!n || *end || value[0] == '-')
 		number = -1;
-	spent = setting_is_named(s, value) ? 1 : judge_setting(s->spent, value, number);
+	spent = judge_setting(s->spent, value, number);
 	if (spent < 0 && is_switched(s, start, at, behind, stop, n ? value : ""))
 		spent = 1;
 	return (struct messages_set){ spent >= 0 ? line : 0, spent, number };
@@ -225,7 +201,7 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 		       const char *at, const char *stop, uint64_t line)
 {
 	struct messages_set seen = { line, 1, -1 };
-	int has_value = s->spent > SCAN_SET_NEWEST;
+	int has_value = s->spent > SCAN_SET_NONE;
 
 	if (stop - at < (ptrdiff_t)strlen(s->word) ||
 	    (has_value && at > start && setting_is_name(at[-1]) && setting_is_name(*at)))
@@ -234,6 +210,9 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 		seen = epoch_seen(at + strlen(s->word), stop, line);
 	else if (has_value)
 		seen = value_seen(s, start, at, stop, line);
+	if (s->spent == SCAN_SET_NONE && (memmem(start, (size_t)(stop - start), "-ngl", 4) ||
+					  memmem(start, (size_t)(stop - start), "layers", 6)))
+		return;
 	/* most say once more what is known, and need no closer look */
 	if (!seen.line ||
 	    (s->spent < SCAN_SET_LATE && has_value && set->line && set->spent == seen.spent &&
@@ -247,18 +226,6 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 
 #define WORDS_MAX 24 /* of a command, before its script */
 
-/* Scripts of which no one's program is made. */
-static int is_nobodys(const char *name, size_t n)
-{
-	static const char *const names[] = { "setup.py", "manage.py", "__main__.py",
-					     "collect_env.py" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (n == strlen(names[i]) && !memcmp(name, names[i], n))
-			return 1;
-	return 0;
-}
-
 int scan_command(const char *at, const char *stop, char *name, size_t size)
 {
 	for (int words = 0; at < stop && words < WORDS_MAX; words++) {
@@ -269,7 +236,7 @@ int scan_command(const char *at, const char *stop, char *name, size_t size)
 		for (from = end; from > at && from[-1] != '/' && from[-1] != '\\';)
 			from--;
 		if (end - from > 3 && !memcmp(end - 3, ".py", 3)) {
-			if ((size_t)(end - from) >= size || is_nobodys(from, (size_t)(end - from)))
+			if ((size_t)(end - from) >= size)
 				return 0;
 			memcpy(name, from, (size_t)(end - from));
 			name[end - from] = 0;
@@ -304,159 +271,4 @@ enum messages_activity scan_script_does(const char *name)
 		if (strcasestr(name, parts[i].part))
 			return parts[i].does;
 	return MESSAGES_DOING_UNKNOWN;
-}
-
-/* ---- what a command or a dump of arguments shows ---- */
-
-void scan_told(char *told, const char *start, const char *at, const char *stop)
-{
-	size_t n = strlen(told), more = (size_t)(stop - at);
-
-	if (n + more + 2 > MESSAGES_TOLD || is_advised(start, at, stop))
-		return;
-	memcpy(told + n, at, more);
-	told[n + more] = ' ';
-	told[n + more + 1] = 0;
-	for (size_t i = n; told[i]; i++)
-		if (!(told[i] >= ' ' && told[i] <= '~'))
-			told[i] = ' ';
-}
-
-#define NAME_BYTES 48
-
-/* Flags of which less is what helps; of others only the same value counts. */
-static int is_size(const char *name)
-{
-	static const char *const parts[] = { "batch",  "size",   "tile",       "chunk",   "seq",
-					     "len",    "frame",  "envs",       "res",     "token",
-					     "max_bs", "max-bs",
-
-					     "ctx",    "ngl",    "layer",      "segment", "imgsz",
-					     "pixel",  "sample", "rays",       "n_rand",  "context",
-					     "height", "width",  "generations" };
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strcasestr(name, parts[i]))
-			return 1;
-	return 0;
-}
-
-static char plain(char c)
-{
-	return c == '-' ? '_' : scan_lower(c);
-}
-
-/* Where the name stands in a text as a flag; NULL: nowhere. */
-static const char *find_flag(const char *text, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (const char *p = text; *p; p++) {
-		size_t i = 0;
-
-		if (p > text && (setting_is_name(p[-1]) || p[-1] == '.'))
-			continue;
-		while (i < n && p[i] && plain(p[i]) == plain(name[i]))
-			i++;
-		if (i == n && !setting_is_name(p[i]) && p[i] != '-')
-			return p + n;
-	}
-	return NULL;
-}
-
-/* Is a word of a fix a flag: "--tile", "num_ctx=4096", "quantize: true"? */
-static int is_flag(const char *word, const char *name_end)
-{
-	return *word == '-' || *name_end == '=' || (*name_end == ':' && name_end[1] == ' ');
-}
-
-/* The next flag of a fix: its name without dashes, "" where a word is none, and its value, which may be "". */
-static const char *next_flag(const char *p, char name[NAME_BYTES], char value[VALUE_BYTES])
-{
-	const char *word;
-	size_t n = 0;
-
-	p += strspn(p, " ,;\"'");
-	word = p;
-	p += strspn(p, "-");
-	while (n + 1 < NAME_BYTES && (setting_is_name(*p) || *p == '-' || *p == '.'))
-		name[n++] = *p++;
-	name[is_flag(word, p) ? n : 0] = value[0] = 0;
-	if (*name && (*p == '=' || *p == ':' ||
-		      (*p == ' ' && p[1] && !strchr("-\"", p[1]) &&
-		       strcspn(p + 1, "=:") >= strcspn(p + 1, " ,;")))) {
-		p += strspn(p, "=: ");
-		for (n = 0; n + 1 < VALUE_BYTES && *p && !strchr(" ,;\"'", *p); p++)
-			value[n++] = *p;
-		value[n] = 0;
-	}
-	return p + strcspn(p, " ,;");
-}
-
-static int is_value_told(const char *name, const char *want, const char *got)
-{
-	char *want_end, *got_end;
-	double wanted = strtod(want, &want_end), had = strtod(got, &got_end);
-	static const char *const off[] = { "false", "off", "no", "none", "null", "0" };
-
-	if (!*want)
-		return !is_one_of(got, off, sizeof(off) / sizeof(off[0]));
-	if (want_end > want && got_end > got)
-		return is_size(name) ? had > 0 && had <= wanted : had >= wanted && had <= wanted;
-	return !strcasecmp(want, got);
-}
-
-double messages_number_told(const char *told, const char *name)
-{
-	const char *at = find_flag(told, name);
-	char got[VALUE_BYTES], *end;
-	double number;
-
-	if (!at || !value_behind(at, at + strlen(at), got))
-		return -1;
-	number = strtod(got, &end);
-	return end > got && number >= 0 ? number : -1;
-}
-
-/* Does a line of the text, not a command's flag, show the setting of that name to be at its end? */
-static int is_spent(const struct messages_set *set, const char *name)
-{
-	for (size_t i = 0; i < scan_setting_count; i++) {
-		const struct scan_setting *s = &scan_settings[i];
-		const char *word = s->word + strspn(s->word, "-");
-		size_t n = 0;
-
-		if (s->spent != SCAN_SET_ONE || !set[s->setting].line || !set[s->setting].spent)
-			continue;
-		while (word[n] && plain(word[n]) == plain(name[n]))
-			n++;
-		if (!word[n] && !name[n])
-			return 1;
-	}
-	return 0;
-}
-
-size_t messages_count_told(const char *told, const struct messages_set *set, const char *fix,
-			   size_t *flags)
-{
-	char name[NAME_BYTES] = "", want[VALUE_BYTES], got[VALUE_BYTES];
-	size_t count = 0;
-
-	*flags = 0;
-	while (*fix) {
-		const char *at;
-
-		fix = next_flag(fix, name, want);
-		if (strlen(name) < 3)
-			continue; /* a word of a command, or code */
-		++*flags;
-		at = find_flag(told, name);
-		if (!at) {
-			count += (size_t)is_spent(set, name);
-			continue;
-		}
-		value_behind(at, at + strlen(at), got);
-		count += (size_t)is_value_told(name, want, got);
-	}
-	return count;
 }

@@ -40,8 +40,6 @@ static int would_serve(const struct messages_event *e, const struct findings_tol
 {
 	const struct messages_oom *o = &e->oom;
 
-	if (t->nearly && messages_known(o->total) && o->tried.low >= o->total.high / 2)
-		return 0;
 	return !messages_known(o->tried) || !messages_known(o->free) ||
 	       t->outside.high + o->free.high >= o->tried.low;
 }
@@ -51,10 +49,8 @@ static int is_fork(const struct messages_event *e)
 {
 	if (e->wording->class != MESSAGES_HOST)
 		return 0;
-	return strstr(e->traceback.shown.file, "subprocess.py") ||
-	       strstr(e->traceback.shown.function, "fork") || strstr(e->text, "fork") ||
-	       (e->traceback.frames && strstr(e->text, "OSError: [Errno 12] ") &&
-		!strstr(e->text, ": '"));
+	return e->traceback.frames && strstr(e->text, "OSError: [Errno 12] ") &&
+	       !strstr(e->text, ": '");
 }
 
 /* How what was asked for stands to what was there. */
@@ -96,25 +92,20 @@ static uint64_t facts_of_words(const struct messages_event *e)
 		facts |= F(DRIVER);
 	if (e->wording->family == MESSAGES_JAX)
 		facts |= F(XLA);
-	if (strstr(words, "data type <U") || strstr(words, "data type |S"))
+	if (strstr(words, "data type <U"))
 		facts |= F(TEXTS);
 	if (!messages_known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F(BARE) | F(HANDLE) : F(BARE);
-	if (findings_bare(e) && (strstr(e->text, "THCStorage") || strstr(e->text, "THCTensor")))
-		facts |= F(STORAGE);
 	if (strstr(words, "alloc_req_slots"))
 		facts |= F(SLOTS);
 	if (strstr(words, "Dst tensor"))
 		facts |= F(COPIED);
 	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
 		facts |= F(COPYING);
-	if (findings_bare(e) && (strstr(e->traceback.shown.function, "pin_memory") ||
-				 strstr(e->traceback.shown.file, "pin_memory.py")))
+	if (findings_bare(e) && strstr(e->traceback.shown.function, "pin_memory"))
 		facts |= F(PINNING);
 	if (e->code <= FEW_TOKENS && strstr(words, "prefill tokens"))
 		facts |= F(FEW_TOKENS);
-	if (strstr(words, "total tokens"))
-		facts |= F(TOTAL);
 	if (strcasestr(e->text, "cuda"))
 		facts |= F(CUDA);
 	if (e->wording->says && strstr(e->wording->says, "pin host"))
@@ -201,8 +192,6 @@ static uint64_t facts_of_numbers(const struct messages_event *e, const struct fi
 
 	if (e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit)
 		facts |= F(TOKENS);
-	if (t->elsewhere && would_serve(e, t))
-		facts |= F(OUTSIDE);
 	if (findings_async(e) || findings_bare(e))
 		return facts;
 	if (may_have_gaps(e, t))
@@ -258,18 +247,6 @@ static uint64_t facts_of_limit(const struct messages_event *e)
 		       : 0;
 }
 
-/* llama.cpp's main gave the GPU what -ngl named, and nothing without it; its successors give what fits. */
-static int gives_no_layers(const struct messages_context *c)
-{
-	static const char *const flags[] = { "-ngl", "gpu-layers", "n_gpu_layers" };
-	const char *at = c->told ? strstr(c->told, "main -m ") : NULL;
-
-	for (size_t i = 0; at && i < sizeof(flags) / sizeof(flags[0]); i++)
-		if (strstr(c->told, flags[i]))
-			return 0;
-	return at != NULL;
-}
-
 /* Which system and which of its programs it was. */
 static uint64_t facts_of_program(const struct messages_event *e, const struct messages_context *c)
 {
@@ -291,9 +268,8 @@ static uint64_t facts_of_program(const struct messages_event *e, const struct me
 	     e->wording->class == MESSAGES_CGROUP_KILL) &&
 	    messages_known(e->rss) && e->rss.high && e->rss.high < LITTLE_BYTES)
 		facts |= F(FILLED);
-	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
-	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
-	    strstr(e->traceback.user.file, ":\\") || c->set[MESSAGES_SET_WINDOWS].line)
+	if (strstr(e->text, "1455") || strstr(e->traceback.user.file, ":\\") ||
+	    c->set[MESSAGES_SET_WINDOWS].line)
 		facts |= F(WINDOWS);
 	return facts;
 }
@@ -319,8 +295,6 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		facts |= F(HELD);
 	if (c->set[MESSAGES_SET_DECODING].line)
 		facts |= F(DECODING);
-	if (gives_no_layers(c))
-		facts |= F(UNGIVEN);
 	facts |= facts_of_program(e, c);
 	/* the words of up to 2.0 */
 	if (facts & F(WINDOWS) || e->oom.old_format || strstr(e->text, "already allocated;"))
@@ -389,22 +363,9 @@ int advice_row_fits(const struct advice_row *r, const struct advice_case *x)
 	       (!r->only || !(possible & ~r->only));
 }
 
-/* How much of the row's fix the text shows to be set: 0 nothing, 1 a part, 2 all of it. */
-static int tried(const struct advice_row *r, const struct messages_context *c)
+static int is_later(const struct advice_row *r, const struct findings_told *t)
 {
-	size_t flags, told;
-
-	if (!r->fix || !c->told || strchr(r->fix, '{'))
-		return 0;
-	told = messages_count_told(c->told, c->set, r->fix, &flags);
-	return !told ? 0 : told == flags ? 2 : 1;
-}
-
-static int is_later(const struct advice_row *r, const struct findings_told *t,
-		    const struct messages_context *c)
-{
-	return r->last || tried(r, c) == 1 ||
-	       (r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]));
+	return r->last || (r->causes && t->ranked_count && !(r->causes & 1u << t->ranked[0]));
 }
 
 /* ---- what a row says of this failure ---- */
@@ -412,23 +373,17 @@ static int is_later(const struct advice_row *r, const struct findings_told *t,
 #define MORE_NUM 3 /* of a limit that did not do: half as much again, in whole GiB */
 #define MORE_DEN 2
 
-/* A step below what is set, else below the default. */
+/* A step below a share that is set, half of a size, where that is no more than what is advised otherwise. */
 #define STEP_DOWN 0.1
-static double lower_advice(const struct messages_context *c, enum messages_setting s,
-			   double otherwise)
+static double lowered(const struct messages_context *c, enum messages_setting s, double otherwise)
 {
 	double value = c->set[s].line ? c->set[s].value : -1;
 
-	return value > 2 * STEP_DOWN && value <= 1 ? value - STEP_DOWN : otherwise;
-}
-
-/* Half of what is set, where that is no more than what is advised otherwise. */
-static unsigned halved(const struct messages_context *c, enum messages_setting s,
-		       unsigned otherwise)
-{
-	double value = c->set[s].line ? c->set[s].value : -1;
-
-	return value > 1 && value <= otherwise ? (unsigned)value / 2 : value == 1 ? 1 : otherwise;
+	if (otherwise < 1)
+		return value > 2 * STEP_DOWN && value <= 1 ? value - STEP_DOWN : otherwise;
+	return value > 1 && value <= otherwise ? (double)((unsigned)value / 2)
+	       : value >= 1 && value <= 1      ? 1
+					       : otherwise;
 }
 
 #define GRID 32 /* an edge is a multiple of it */
@@ -447,36 +402,25 @@ static unsigned smaller_edge(const struct messages_context *c)
 static const struct {
 	const char *name;
 	enum messages_setting set;
-	unsigned otherwise;
+	double otherwise; /* below 1: a share */
 } sizes[] = {
 	{ "sequences}", MESSAGES_SET_SEQUENCES, 64 }, { "batched}", MESSAGES_SET_BATCHED, 4096 },
 	{ "length}", MESSAGES_SET_LENGTH, 8192 },     { "chunk}", MESSAGES_SET_CHUNK, 2048 },
 	{ "running}", MESSAGES_SET_RUNNING, 32 },     { "context}", MESSAGES_SET_CONTEXT, 8192 },
-	{ "few}", MESSAGES_SET_SEQUENCES, 16 },       { "short}", MESSAGES_SET_CONTEXT, 4096 },
-	{ "sequence}", MESSAGES_SET_LENGTH, 2048 },   { "batch}", MESSAGES_SET_BATCH, 8 },
+	{ "graphs}", MESSAGES_SET_GRAPH_BATCH, 16 },  { "few}", MESSAGES_SET_SEQUENCES, 16 },
+	{ "short}", MESSAGES_SET_CONTEXT, 4096 },     { "sequence}", MESSAGES_SET_LENGTH, 2048 },
+	{ "batch}", MESSAGES_SET_BATCH, 8 },          { "static}", MESSAGES_SET_STATIC, 0.8 },
+	{ "utilization}", MESSAGES_SET_SHARE, 0.8 },
 };
-
-#define GRAPHS 16 /* the largest batch of SGLang's CUDA graphs */
-
-/* Half of what a command sets, where that is less. */
-static unsigned graphs(const struct messages_context *c)
-{
-	double told = c->told ? messages_number_told(c->told, "cuda-graph-max-bs") : -1;
-
-	return told >= 2 && told <= GRAPHS ? (unsigned)told / 2 : told == 1 ? 1 : GRAPHS;
-}
 
 static void value_of(const char *name, const struct messages_event *e,
 		     const struct messages_context *c, char *out, size_t size)
 {
-	if (!strncmp(name, "graphs}", 7)) {
-		snprintf(out, size, "%u", graphs(c));
-		return;
-	}
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		if (strncmp(name, sizes[i].name, strlen(sizes[i].name)) != 0)
 			continue;
-		snprintf(out, size, "%u", halved(c, sizes[i].set, sizes[i].otherwise));
+		snprintf(out, size, sizes[i].otherwise < 1 ? "%.2f" : "%.0f",
+			 lowered(c, sizes[i].set, sizes[i].otherwise));
 		return;
 	}
 	if (!strncmp(name, "resolution}", 11)) {
@@ -485,14 +429,8 @@ static void value_of(const char *name, const struct messages_event *e,
 		double share = (double)e->oom.free.low / (double)e->oom.total.high;
 
 		snprintf(out, size, "%.2f", share > 0.005 ? (double)(int)(share * 100) / 100 : 0.0);
-	} else if (!strncmp(name, "static}", 7)) {
-		snprintf(out, size, "%.2f", lower_advice(c, MESSAGES_SET_STATIC, 0.8));
-	} else if (!strncmp(name, "utilization}", 12)) {
-		snprintf(out, size, "%.2f", lower_advice(c, MESSAGES_SET_SHARE, 0.8));
 	} else if (!strncmp(name, "raise}", 6)) {
 		snprintf(out, size, "%.2f", (double)(int)(share_wanted(e) * 100 + 0.99) / 100);
-	} else if (!strncmp(name, "half}", 5)) {
-		snprintf(out, size, "%llu", (unsigned long long)e->code / 2);
 	} else if (!strncmp(name, "tokens}", 7)) {
 		snprintf(out, size, "%llu", (unsigned long long)e->tokens_fit);
 	} else {
@@ -569,16 +507,9 @@ static struct findings_action *add_action(struct findings_advised *out, const ch
 /* The value that the text shows to be set of the first {size} in the words; < 0: none. */
 static double value_set(const char *words, const struct messages_context *c)
 {
-	static const struct {
-		const char *name;
-		enum messages_setting set;
-	} shares[] = { { "static}", MESSAGES_SET_STATIC }, { "utilization}", MESSAGES_SET_SHARE } };
 	const char *at = strchr(words, '{');
 	const struct messages_set *set = NULL;
 
-	for (size_t i = 0; at && i < sizeof(shares) / sizeof(shares[0]); i++)
-		if (!strncmp(at + 1, shares[i].name, strlen(shares[i].name)))
-			set = &c->set[shares[i].set];
 	for (size_t i = 0; at && !set && i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		if (!strncmp(at + 1, sizes[i].name, strlen(sizes[i].name)))
 			set = &c->set[sizes[i].set];
@@ -630,8 +561,7 @@ static const struct advice_row *against_gaps(const struct advice_case *x)
 		const struct advice_row *r = &advice_rows[i];
 
 		if (r->list == FINDINGS_HELPS && !r->last &&
-		    r->causes == 1u << FINDINGS_CAUSE_FRAGMENTATION && advice_row_fits(r, x) &&
-		    tried(r, x->context) < 2)
+		    r->causes == 1u << FINDINGS_CAUSE_FRAGMENTATION && advice_row_fits(r, x))
 			return r;
 	}
 	return NULL;
@@ -648,8 +578,7 @@ static void advise_all(const struct messages_event *e, const struct findings_tol
 		for (size_t i = 0; i < advice_row_count; i++) {
 			const struct advice_row *r = &advice_rows[i];
 
-			if (!advice_row_fits(r, &x) || is_later(r, t, c) != later ||
-			    tried(r, c) == 2)
+			if (!advice_row_fits(r, &x) || is_later(r, t) != later)
 				continue;
 			/* the last place is for what the numbers show, though it is not the likeliest */
 			if (gaps && out->action_count + 1 == FINDINGS_ACTIONS)

@@ -45,11 +45,9 @@ enum advice_fact {
 	ADVICE_FEW_TOKENS, /* so small a batch did not fit */
 	ADVICE_ABSURD,     /* more than any machine has */
 	ADVICE_DECODING,   /* a picture or video out of its latents */
-	ADVICE_STORAGE,    /* the driver's code, for tensors of PyTorch before 1.0 */
 	ADVICE_HEAP,       /* a heap with a limit of its own: no other row is for it */
 	ADVICE_COPIED,     /* a tensor that TensorFlow copied to the GPU */
 	ADVICE_HELD,       /* F_OUTSIDE, or by another process that is listed */
-	ADVICE_UNGIVEN,    /* no layers were given to the GPU by the command */
 	ADVICE_SLOTS,      /* a server's table of requests was full, and no memory */
 	ADVICE_AMONG,      /* gaps that would have served it, whoever else has the rest */
 	ADVICE_XLA,        /* XLA's words, whoever calls it */
@@ -58,7 +56,6 @@ enum advice_fact {
 	ADVICE_LENT,       /* it holds, or needs, far more than there is */
 	ADVICE_LITTLE,     /* a server's weights are next to nothing */
 	ADVICE_CUDA,       /* the message itself says so */
-	ADVICE_TOTAL,      /* tokens of all requests together did not fit */
 	ADVICE_FORK,       /* a process was refused */
 	ADVICE_FILLED, /* a host that was full already: little was refused, or held by who was killed */
 	ADVICE_NCCL,    /* its own segments in /dev/shm */

@@ -30,26 +30,18 @@ static const char *const means[MESSAGES_MOMENTS] = {
 			       "lists as large as the parameters there",
 	[MESSAGES_EVAL] = "it died in evaluation: outputs that are kept on the GPU pile up there, "
 			  "and a graph is kept where no_grad is missing",
-	[MESSAGES_GENERATION] = "it died in generation: the KV cache grows with every token, "
-				"sequence and layer",
+	[MESSAGES_GENERATION] = "it died in generation: a language model's KV cache grows with "
+				"every token, sequence and layer",
 	[MESSAGES_SAVING] = "it died while a checkpoint was saved: gathering the state needs room "
 			    "for it once more",
 	[MESSAGES_DATA] = "it died while batches were made or moved",
 };
-
-/* What is generated is not a text: there is no KV cache. */
-static int draws(const struct messages_context *c)
-{
-	return c->engine >= MESSAGES_ENGINE_COMFYUI && c->engine <= MESSAGES_ENGINE_DIFFUSERS;
-}
 
 /* What a moment means, one sentence; NULL: nothing is known of it. */
 static const char *moment_means(const struct messages_event *e, const struct messages_context *c)
 {
 	if (e->traceback.moment == MESSAGES_FORWARD && c->activity != MESSAGES_DOING_TRAINING)
 		return "it died in a forward pass";
-	if (e->traceback.moment == MESSAGES_GENERATION && draws(c))
-		return NULL;
 	return e->wording->class == MESSAGES_DEVICE || e->traceback.moment == MESSAGES_LOADING ||
 			       e->traceback.moment == MESSAGES_SAVING ||
 			       e->traceback.moment == MESSAGES_DATA
@@ -60,60 +52,29 @@ static const char *moment_means(const struct messages_event *e, const struct mes
 /* ---- evidence ---- */
 
 static void tell_room(struct lines *l, const struct messages_event *e,
-		      const struct findings_told *t, const struct messages_context *context)
+		      const struct findings_told *t)
 {
-	struct messages_bytes left;
-	char a[32], b[32], c[32];
+	char a[32], b[32];
 
 	if (!messages_known(t->room) || !messages_known(t->request) ||
 	    e->wording->class != MESSAGES_DEVICE)
 		return;
-	if (context->backend == MESSAGES_BACKEND_MPS && messages_known(e->oom.allowed) &&
-	    messages_known(e->oom.others)) {
-		struct messages_bytes all = {
-			e->oom.allocated.low + e->oom.others.low + e->oom.tried.low,
-			e->oom.allocated.high + e->oom.others.high + e->oom.tried.high
-		};
-
-		/* what PyTorch counts there holds what it keeps unused, too */
-		lines_add(l, "with the %s that was asked for it would have been %s of %s",
-			  messages_size(a, e->oom.tried), messages_size(b, all),
-			  messages_size(c, e->oom.allowed));
-		return;
-	}
-	if (t->no_room) {
+	messages_size(a, e->oom.tried);
+	messages_size(b, t->room);
+	if (t->no_room)
 		lines_add(
 			l,
 			"%s was asked for, and all that was not allocated, in whatever pieces, was "
 			"%s: gaps are not to blame",
-			messages_size(a, e->oom.tried), messages_size(b, t->room));
-		return;
-	}
-	left.low = t->room.low > e->oom.tried.high ? t->room.low - e->oom.tried.high : 0;
-	left.high = t->room.high > e->oom.tried.low ? t->room.high - e->oom.tried.low : 0;
-	if (t->nearly)
+			a, b);
+	else if (t->room.low > e->oom.tried.high && !t->nearly)
 		lines_add(l,
-			  "%s of the %s that was free was asked for in one piece: the driver keeps "
-			  "some of it for itself, and seldom has the rest in one, so that is "
-			  "simply too little",
-			  messages_size(a, e->oom.tried), messages_size(b, e->oom.free));
-	else if (left.low)
-		lines_add(
-			l,
-			"%s was asked for and %s was not allocated: in one piece that would have "
-			"served this request and left %s; what the step had still to allocate, the "
-			"text does not say",
-			messages_size(a, e->oom.tried), messages_size(b, t->room),
-			messages_size(c, left));
-	else if (t->room.high < e->oom.tried.low)
-		lines_add(l, "%s was asked for and %s was not allocated, which is less",
-			  messages_size(a, e->oom.tried), messages_size(b, t->room));
+			  "%s was asked for and %s was not allocated: in one piece that would have "
+			  "served this request; what the step had still to allocate, the text does "
+			  "not say",
+			  a, b);
 	else
-		lines_add(
-			l,
-			"%s was asked for and %s was not allocated: that is too near to tell gaps "
-			"from want",
-			messages_size(a, e->oom.tried), messages_size(b, t->room));
+		lines_add(l, "%s was asked for and %s was not allocated", a, b);
 }
 
 static void tell_unallocated(struct lines *l, const struct messages_event *e,
@@ -140,56 +101,21 @@ static void tell_unallocated(struct lines *l, const struct messages_event *e,
 			  messages_size(a, o->private_pools));
 }
 
-#define FULL_PART 10 /* a GPU with this part of it free is not called full */
-
-static int is_full(const struct messages_oom *o)
-{
-	return messages_known(o->free) &&
-	       (!messages_known(o->total) || o->free.low < o->total.low / FULL_PART);
-}
-
-/* What is odd in the numbers of a GPU. */
-static void tell_odd(struct lines *l, const struct messages_oom *o)
-{
-	char a[32];
-
-	if (messages_known(o->reserved) && messages_known(o->total) &&
-	    o->reserved.low > o->total.high)
-		lines_add(l, "PyTorch holds more than the GPU has: Windows' driver lends host "
-			     "memory to "
-			     "it, which is slow, and had no more of that either");
-	if (o->own_listed && messages_known(o->this_process))
-		lines_add(l,
-			  "one of the processes in the text is this one, under the number that it "
-			  "has outside of its container: only so does %s of PyTorch's fit on the "
-			  "GPU next to what they hold",
-			  messages_size(a, o->reserved));
-}
-
 static void tell_card(struct lines *l, const struct messages_event *e,
-		      const struct findings_told *t, int is_pytorch)
+		      const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
 	char a[32], b[32], c[32];
 
-	if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->others) &&
-	    !messages_known(o->total))
+	if (messages_known(o->reserved) && messages_known(o->total) &&
+	    o->reserved.low > o->total.high)
+		lines_add(l, "PyTorch holds more than the GPU has: Windows' driver lends host "
+			     "memory to it, which is slow, and had no more of that either");
+	if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->allowed))
 		lines_add(l,
-			  "the limit of %s is what PYTORCH_MPS_HIGH_WATERMARK_RATIO allows of the "
-			  "machine's memory",
+			  "a limit of this process or of its pool stopped it (%s allowed), not the "
+			  "GPU",
 			  messages_size(a, o->allowed));
-	else if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->allowed) && !is_pytorch)
-		lines_add(l,
-			  "a limit that the program's own pool was given stopped it (%s), not the "
-			  "card",
-			  messages_size(a, o->allowed));
-	else if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->allowed))
-		lines_add(l,
-			  "a limit of this process stopped it (%s allowed), not the GPU%s%s: "
-			  "set_per_process_memory_fraction, or per_process_memory_fraction",
-			  messages_size(a, o->allowed),
-			  messages_known(o->free) ? ", which had free " : "",
-			  messages_known(o->free) ? messages_size(b, o->free) : "");
 	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && messages_known(o->others))
 		lines_add(l, "other processes hold %s of the GPU's %s; %s was free",
 			  messages_size(a, o->others), messages_size(b, o->total),
@@ -205,108 +131,41 @@ static void tell_card(struct lines *l, const struct messages_event *e,
 			  "the driver had %s free and was asked for %s: a limit that this release "
 			  "does not print, or someone who held memory only for that moment",
 			  messages_size(a, o->free), messages_size(b, o->tried));
-	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !messages_known(o->free))
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(t->outside))
+		lines_add(l,
+			  "%s of the GPU is neither free nor PyTorch's: another process's, or of "
+			  "this one outside PyTorch; this text does not say whose (a container, no "
+			  "NVML, as under WSL, or a release before 2.1)",
+			  messages_size(a, t->outside));
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(o->reserved))
 		lines_add(l,
 			  "PyTorch held %s of the GPU's %s, and what was free of the rest the text "
 			  "does not say: other processes, or a driver that gives no such block",
 			  messages_size(a, o->reserved), messages_size(b, o->total));
-	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(t->outside))
-		lines_add(l,
-			  "%s of the GPU is neither free nor PyTorch's: another process's, or of "
-			  "this one outside PyTorch; this text does not say whose (%s)",
-			  messages_size(a, t->outside),
-			  o->own_listed ? "it was written in a container, whose processes have "
-					  "other numbers outside"
-					: "no NVML, as under WSL, or a release before 2.1");
-	else if (t->bound_by == FINDINGS_BOUND_DEVICE && messages_known(o->free) &&
-		 (is_full(o) || !t->nearly))
-		lines_add(l,
-			  is_full(o) ? "the GPU was full: %s free of %s"
-				     : "less was free than was asked for: %s of %s",
-			  messages_size(a, o->free),
-			  messages_known(o->total) ? messages_size(b, o->total) : "it");
-	tell_odd(l, o);
 }
 
 static void tell_kill(struct lines *l, const struct diagnose_text *x)
 {
 	const struct messages_event *e = x->event;
-	char a[32], b[32], pid[32] = "";
-	uint32_t alike = 0;
+	char a[32], pid[32] = "";
 
 	if (e->pid != PLIM_UNKNOWN)
 		snprintf(pid, sizeof(pid), " (pid %llu)", (unsigned long long)e->pid);
 	if (messages_known(e->rss))
 		lines_add(l, "%s%s held %s of memory of its own when it was killed",
 			  x->process ? x->process : "the process", pid, messages_size(a, e->rss));
-	if (messages_known(e->used) && messages_known(e->limit))
-		lines_add(l, "%s was used of a limit of %s", messages_size(a, e->used),
-			  messages_size(b, e->limit));
-	else if (messages_known(e->used))
+	if (messages_known(e->used) && !messages_known(e->limit))
 		lines_add(l, "the job used %s", messages_size(a, e->used));
-	if (e->table_processes > 1)
-		lines_add(l, "the %llu processes of the kernel's table held %s together",
-			  (unsigned long long)e->table_processes, text_size(a, e->table_rss_bytes));
-	for (uint32_t i = 1; i < e->top_count; i++)
-		alike += !strcmp(e->top[i].name, e->top[0].name) &&
-			 e->top[i].rss_bytes >= e->top[0].rss_bytes / 4;
-	if (alike >= 2)
-		lines_add(
-			l,
-			"the largest are %u or more of one name: ranks or workers that each hold a "
-			"copy",
-			alike + 1);
-	if (e->wording->class == MESSAGES_KILLED && e->wording->sure)
-		lines_add(l, "it was ended by SIGKILL and could say nothing itself; nothing here "
-			     "shows by whom: usually the kernel for want of memory, but a person, "
-			     "a time limit or preemption look the same");
-}
-
-/* What back ends and schedulers tell that PyTorch's message does not have. */
-static void tell_numbers(struct lines *l, const struct messages_event *e)
-{
-	const struct messages_oom *o = &e->oom;
-	char a[MESSAGES_SIZE], b[MESSAGES_SIZE], c[MESSAGES_SIZE];
-
-	/* XLA's allocator reports its pool in TensorFlow's words, and the compiler of one program */
-	if (e->wording->family == MESSAGES_JAX && messages_known(e->used) &&
-	    messages_known(e->limit) && e->used.low <= e->limit.high)
-		lines_add(l, "of the %s that XLA's pool may hold, %s was in use",
-			  messages_size(a, e->limit), messages_size(b, e->used));
-	else if (e->wording->family == MESSAGES_JAX && messages_known(e->used) &&
-		 !messages_known(o->total))
-		lines_add(l, "the program that was to run needs %s in all, by the compiler's table",
-			  messages_size(a, e->used));
-	if (e->wording->family == MESSAGES_TENSORFLOW && messages_known(e->used) &&
-	    messages_known(e->limit))
-		lines_add(l, "of the %s that TensorFlow may use, %s was in use: %s was left",
-			  messages_size(a, e->limit), messages_size(b, e->used),
-			  messages_size(
-				  c, (struct messages_bytes){ e->limit.low > e->used.high
-								      ? e->limit.low - e->used.high
-								      : 0,
-							      e->limit.high > e->used.low
-								      ? e->limit.high - e->used.low
-								      : 0 }));
-	if (messages_known(o->others) && messages_known(o->allowed) && !messages_known(o->total))
-		lines_add(
-			l,
-			"%s of the %s that the GPU may use are neither PyTorch's tensors nor free: "
-			"usually Metal's other allocations, of this program's compiled graphs and "
-			"libraries",
-			messages_size(a, o->others), messages_size(b, o->allowed));
-	if (o->processes >= 2 && messages_known(o->others) && messages_known(o->tried) &&
-	    o->others.low >= o->tried.high)
-		lines_add(
-			l,
-			"%u other processes hold %s of this GPU together, more than was asked for",
-			o->processes, messages_size(a, o->others));
 	if (e->share > 0 && e->share <= 1 && e->wording->family == MESSAGES_LAUNCHER)
 		lines_add(l,
 			  messages_known(e->limit)
 				  ? "its threshold was %.0f %% of that"
 				  : "%.0f %% of the machine's memory was in use shortly before",
 			  e->share * 100);
+	if (e->wording->class == MESSAGES_KILLED && e->wording->sure)
+		lines_add(l, "it was ended by SIGKILL and could say nothing itself; nothing here "
+			     "shows by whom: usually the kernel for want of memory, but a person, "
+			     "a time limit or preemption look the same");
 }
 
 /* Which program it was and what it did, with the words that tell. */
@@ -348,31 +207,15 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 
 	if (e->wording->says)
 		lines_add(l, "%s", e->wording->says);
-	else if (findings_one_buffer(e, c))
-		lines_add(l, "one buffer of more than 4 GiB: many Vulkan drivers give none");
 	if (moment)
 		lines_add(l, "%s", moment);
 	if (e->traceback.fresh)
 		lines_add(l, "the log shows no step done before it: nothing can have piled up yet");
-	else if (e->traceback.step == MESSAGES_STEP_SOME && steps(c) &&
+	else if (e->traceback.step && e->traceback.step != PLIM_UNKNOWN && steps(c) &&
 		 e->traceback.moment != MESSAGES_LOADING)
-		lines_add(l, "the log shows losses before it: steps had fitted, so it was a larger "
-			     "batch, an evaluation, or something that was kept");
-	else if (e->traceback.step && e->traceback.step < MESSAGES_STEP_SOME && steps(c) &&
-		 e->traceback.moment != MESSAGES_LOADING)
-		lines_add(
-			l,
-			c->activity == MESSAGES_DOING_EVALUATION
-				? "the log showed step %llu before it: steps had fitted, so it was "
-				  "the evaluation, or something that was kept"
-				: "the log showed step %llu before it: steps had fitted, so it was "
-				  "a larger batch, something that was kept, or a part that began "
-				  "only "
-				  "then",
-			(unsigned long long)e->traceback.step);
-	if (e->rank_count + e->ranks_left_out > 1)
-		lines_add(l, "%u ranks report it: the numbers are those of the first",
-			  e->rank_count + e->ranks_left_out);
+		lines_add(l,
+			  "the log shows steps or losses before it: they had fitted, so something "
+			  "grew, was kept, or began only then");
 	if (file->lines > e->last_line + 500)
 		lines_add(l,
 			  "the log goes on for %llu lines: it may have been caught, and survived",
@@ -515,13 +358,12 @@ static void tell_evidence(struct lines *l, const struct diagnose_text *x,
 {
 	const struct messages_event *e = x->event;
 
-	tell_room(l, e, t, c);
+	tell_room(l, e, t);
 	tell_unallocated(l, e, t);
 	if (e->wording->class == MESSAGES_DEVICE)
-		tell_card(l, e, t, findings_is_pytorch(c));
+		tell_card(l, e, t);
 	else
 		tell_kill(l, x);
-	tell_numbers(l, e);
 	tell_history(l, x, c);
 	tell_context(l, x, c);
 }

@@ -30,8 +30,6 @@ static const char *gpu_name(const struct messages_event *e, const struct message
 
 static const char *own_name(const struct messages_context *c)
 {
-	if (findings_is_pytorch(c))
-		return "PyTorch";
 	return c->engine && messages_engines[c->engine].name ? messages_engines[c->engine].name
 							     : "the program";
 }
@@ -100,7 +98,7 @@ static void say_device(const struct messages_event *e, const struct findings_tol
 	struct sizes z;
 	const char *tried = messages_size(z.at[0], o->tried);
 
-	if (strstr(pattern, "create cublas handle") || strstr(pattern, "CUBLAS_STATUS_ALLOC"))
+	if (strstr(pattern, "CUBLAS_STATUS_ALLOC"))
 		snprintf(out, size,
 			 "%s: cuBLAS could not start: the GPU was full, or an index was out of "
 			 "range",
@@ -161,10 +159,6 @@ static void say_host(const struct messages_event *e, char *out, size_t size)
 	messages_size(z.at[0], o->tried);
 	if (strstr(says, "Windows"))
 		snprintf(out, size, "Windows' page file is too small: no more memory was promised");
-	else if (!strncmp(says, "Ray's monitor", 13) && messages_known(e->used) &&
-		 messages_known(e->limit))
-		snprintf(out, size, "host memory: Ray stopped the task with %s of %s in use",
-			 messages_size(z.at[1], e->used), messages_size(z.at[2], e->limit));
 	else if (!strncmp(says, "Ray's monitor", 13))
 		snprintf(out, size, "host memory: Ray stopped the task, its node was nearly full");
 	else if (findings_own_heap(e) || strstr(says, "guardrail"))

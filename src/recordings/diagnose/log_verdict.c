@@ -82,8 +82,7 @@ int findings_own_heap(const struct messages_event *e)
 /* A driver's limit of one buffer, however much is free. */
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c)
 {
-	return strstr(e->wording->pattern, "exceeds device") != NULL ||
-	       strstr(e->text, "maximum allowed buffer size") != NULL ||
+	return strstr(e->text, "maximum allowed buffer size") != NULL ||
 	       (c->backend == MESSAGES_BACKEND_VULKAN && messages_known(e->oom.tried) &&
 		e->oom.tried.low > VULKAN_BUFFER);
 }
@@ -183,12 +182,6 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 	t->room = less(e->limit, e->used);
 }
 
-/* "11.93 GiB allowed" of a GPU of 11.93 GiB: no limit of the process. */
-static int log_is_whole(const struct messages_oom *o)
-{
-	return messages_known(o->total) && o->allowed.high >= o->total.low;
-}
-
 #define NEARLY_PART 16 /* of a request: what is left next to it, if that is less */
 
 /* Nearly all that was free, in one piece: simply too little. */
@@ -225,8 +218,7 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 		  o->free.low >= o->tried.high &&
 		  (!messages_known(o->total) || o->free.high >= o->total.low / FULL_PART);
 
-	if (messages_known(o->allowed) && !log_is_whole(o) &&
-	    (had || !messages_known(o->free) || is_over_limit(o))) {
+	if (messages_known(o->allowed) && (had || !messages_known(o->free) || is_over_limit(o))) {
 		t->bound_by = FINDINGS_BOUND_LIMIT;
 		t->bound_certain = 1;
 		t->bound = o->allowed;
@@ -389,18 +381,6 @@ static void leave_out(struct findings_told *t, enum findings_cause cause)
 	t->ranked_count = to;
 }
 
-#define LITTLE_PART 4 /* of a request: what was held next to it decides nothing */
-
-/* Half the GPU in one piece, next to next to nothing: neither what was kept nor gaps are to blame. */
-static int is_alone(const struct messages_oom *o)
-{
-	return messages_known(o->tried) && messages_known(o->total) &&
-	       messages_known(o->allocated) && messages_known(o->free) &&
-	       o->tried.low >= o->total.high / 2 &&
-	       (messages_known(o->reserved) ? o->reserved : o->allocated).high <
-		       o->tried.low / LITTLE_PART;
-}
-
 static void rank(const struct messages_event *e, const struct messages_context *c, unsigned facts,
 		 struct findings_told *t)
 {
@@ -419,10 +399,6 @@ static void rank(const struct messages_event *e, const struct messages_context *
 	if (findings_async(e) || findings_bare(e) ||
 	    (facts & NUMBERS && t->request.low > t->room.high && t->ranked_count > 2))
 		leave_out(t, FINDINGS_CAUSE_FRAGMENTATION);
-	if (is_alone(&e->oom)) {
-		leave_out(t, FINDINGS_CAUSE_FRAGMENTATION);
-		leave_out(t, FINDINGS_CAUSE_LEAK);
-	}
 }
 
 static int larger_than_all(const struct messages_event *e, const struct findings_told *t)
