@@ -10,6 +10,7 @@ import tempfile
 import time
 import types
 import unittest
+import unittest.mock
 import warnings
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
@@ -20,7 +21,7 @@ import torch  # noqa: E402
 
 import plimsoll  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, UnsupportedError  # noqa: E402
-from plimsoll.fit import _accelerate, _certificate, _checkpointing, _file, _ladder, _later, _parts, _ranks, _trainer  # noqa: E402
+from plimsoll.fit import _accelerate, _certificate, _checkpointing, _file, _ladder, _launch, _later, _parts, _ranks, _trainer  # noqa: E402
 
 TRAIN = """
 import os, sys
@@ -360,6 +361,30 @@ for size in (32, 16, 8):
         done, answer = self.modelled(loop, ["plain"], ["--memory", str(int(answer["runs"][0]["allocated_bytes"] * 0.6))])
         self.assertEqual((answer["loop"], answer["parts"]), ("accelerate", 2), done.stderr)
 
+    def test_the_longest_samples_of_a_loop(self):
+        """Batches are as long as their longest sample; one sample is ten times as long as the others."""
+        loop = LOOP.replace("batch_size=8", "batch_size=8, collate_fn=pad").replace("torch.randn(6)", "torch.randn(40 if _ == 60 else 4, 6)").replace('model(batch["x"]),', 'model(batch["x"]).mean(1),')
+        pad = "lambda rows: {'x': torch.nn.utils.rnn.pad_sequence([row['x'] for row in rows], True), 'y': torch.stack([row['y'] for row in rows])}"
+        peaks = []
+        for script in (loop, loop.replace("40 if", "4 if")):
+            _, answer = self.modelled(f"pad = {pad}\n{script}", ["plain"], ["--memory", "1GiB", "--parts", "1"])
+            peaks.append(answer["runs"][0]["allocated_bytes"])
+        self.assertGreater(peaks[0], 8 * peaks[1])
+
+    def test_the_allocator_s_settings(self):
+        """Expandable segments, unless the user's environment decides about them."""
+        for said, expected in (({}, "expandable_segments:True"), ({"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"}, "max_split_size_mb:64,expandable_segments:True"),
+                               ({"PYTORCH_ALLOC_CONF": "expandable_segments:False"}, None), ({"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}, None)):
+            with unittest.mock.patch.dict(os.environ, {name: "" for name in _launch.ALLOCATOR} | said):
+                self.assertEqual(_launch.allocator(), dict.fromkeys(_launch.ALLOCATOR, expected) if expected else {})
+        script = 'import os\nopen("said", "a").write(os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "") + " ")\n'
+        for parts in ("1", "2"):
+            with open(os.path.join(self.folder, "train.py"), "w") as f:
+                f.write(script + GAUGE + TRAIN)
+            done = self.start(["llama", "1"], options=["--memory", "1GiB", "--parts", parts], CALL="1", ROW="0")
+            self.assertIn("Set for it: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", done.stdout, done.stderr)
+            self.assertEqual(pathlib.Path(self.folder, "said").read_text(), "expandable_segments:True " * 2 * int(parts))
+
     def test_evaluation_and_saving_count(self):
         """Each is done once in the probe; one that does not fit is said before step 1."""
         for more, said, row in (({"EVAL": "1"}, "", ("evaluation", True)), ({"EVAL": str(1 << 30)}, "evaluation does not fit in batches of 8", ("evaluation", False)),
@@ -524,8 +549,9 @@ class Ranks(unittest.TestCase):
         self.assertLess(float((cut["end"] - whole["end"]).norm() / (whole["end"] - whole["begin"]).norm()), least)
 
     def test_the_same_training(self):
-        """A ragged last batch, the user's own accumulation, labels of varying number."""
+        """A ragged last batch, the user's own accumulation, labels of varying number; a head that drops what the Trainer divides by."""
         self.same(TRAIN, ["llama", "2"], 3, 1e-5, OPTIM="sgd")
+        self.same(TRAIN, ["classes", "1"], 3, 1e-5, OPTIM="sgd")
 
     def test_a_loop_of_accelerate(self):
         """Under its launcher, which starts ranks by torchrun."""
@@ -614,7 +640,7 @@ accelerate.state.AcceleratorState()._shared_state.update(distributed_type=accele
             yield
             held.pop()
 
-        model, trainer = types.SimpleNamespace(no_sync=no_sync), types.SimpleNamespace(loss_is_scaled_for_ga=True, current_gradient_accumulation_steps=1)
+        model, trainer = types.SimpleNamespace(no_sync=no_sync), types.SimpleNamespace(accelerator=types.SimpleNamespace(backward=lambda loss: None))
         labels = torch.tensor([[1], [1], [1], [-100]])
 
         def step(trainer, model, part, items):
@@ -940,6 +966,24 @@ class Parts(unittest.TestCase):
         self.assertIsNone(_parts.samples_of({"a": four, "texts": ["w", "x", "y"]}))
         self.assertEqual(_parts.take({"a": four, "c": torch.tensor(1.0)}, 1, 3)["a"].shape, (2, 3))
 
+    def test_what_a_trainer_does_to_its_loss_stays(self):
+        """Transformers before 5.24 has no `loss_is_scaled_for_ga`; on two ranks it doubles the loss of a model that accepts loss kwargs."""
+        weights, x = torch.ones(3, requires_grad=True), torch.arange(24.0).view(8, 3)
+        accelerator = types.SimpleNamespace(backward=lambda loss: loss.backward())
+        trainer = types.SimpleNamespace(accelerator=accelerator, model_accepts_loss_kwargs=True, current_gradient_accumulation_steps=1)
+
+        def step(trainer, model, inputs, items):
+            loss = model(inputs["x"]).mean() * (2 if trainer.model_accepts_loss_kwargs and items is not None else 1)
+            trainer.accelerator.backward(loss)
+            return loss.detach()
+
+        taken = []
+        for parts in (1, 3):
+            weights.grad = None
+            loss = _trainer.cut_step(step, trainer, lambda x: x @ weights, {"x": x}, torch.tensor(8), parts, "samples")
+            taken.append(torch.cat([weights.grad, loss.view(1)]))
+        torch.testing.assert_close(taken[1], taken[0])
+
     def test_planted_faults(self):
         """Wrong weights, lost parts and doubled samples are found; what is right passes."""
         torch.manual_seed(0)
@@ -978,6 +1022,7 @@ class Parts(unittest.TestCase):
         ways = ("sum", "mean twice", "lost", "doubled", "not a number", "right")
         proof = _certificate.certify(model, 8, take, ways)
         self.assertEqual(proof.way, "right", proof)
+        self.assertEqual(list(_certificate.certify(model, 8, take, ("right", "sum")).differences), ["right"])
         self.assertFalse(_certificate.certify(model, 8, take, ways[:-1]))
 
 

@@ -18,7 +18,7 @@ from . import _file
 from ._certificate import NOISE_MOST
 from ._checkpointing import is_the_same, text as checkpointed_text, wanted as layers_wanted
 from ._ladder import PROBES
-from ._launch import Probed, Stale, become, probe, run
+from ._launch import ALLOCATOR, Probed, Stale, allocator, become, probe, run
 from ._parts import WAYS, bounds
 
 MISFIT, USAGE, REFUSED = 1, 2, 4
@@ -282,7 +282,7 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key
     except Refused as refused:
         why, code = str(refused), REFUSED
     if options.json:
-        print(json.dumps({"schema": "fit/1", **answer, "probe_s": round(probed.seconds, 1), "parts": parts, "checkpointing": any(counts) if parts else None,
+        print(json.dumps({"schema": "fit/1", **answer, "probe_s": round(probed.seconds, 1), "environment": allocator(), "parts": parts, "checkpointing": any(counts) if parts else None,
                           "checkpointed_layers": counts if parts else None}, indent=2))
     else:
         print("\n".join(told(answer, probed.seconds)))
@@ -290,7 +290,9 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key
         fail(f"{'refused: ' if code == REFUSED else ''}{why}")
         return code
     if not options.json:
-        print(_chosen(answer["samples"], parts, checkpointed_text(counts, answer["checkpointing_layers"])), flush=True)
+        print(_chosen(answer["samples"], parts, checkpointed_text(counts, answer["checkpointing_layers"])))
+        if answer["gpu"] and allocator():
+            print(f"Set for it: {ALLOCATOR[1]}={allocator()[ALLOCATOR[1]]}", flush=True)
     if options.probe_only:
         return 0
     table = _keep(options.file, tables, key, answer, parts, counts)
@@ -304,7 +306,7 @@ def _decide(options: argparse.Namespace, command: list[str], probed: Probed, key
 
 def _chosen(samples: int, parts: int, checkpointed: str) -> str:
     if parts == 1:
-        return f"Chosen: {checkpointed}. Batch, samples, order, steps and schedule stay" if checkpointed else "It fits as it is: nothing is changed"
+        return f"Chosen: {checkpointed}. Batch, samples, order, steps and schedule stay" if checkpointed else "It fits as it is"
     sizes = sorted({end - begin for begin, end in bounds(samples, parts)}, reverse=True)
     return (f"Chosen: {min(parts, samples)} parts of {' and '.join(map(str, sizes))}{', ' + checkpointed if checkpointed else ''}. "
             "Batch, samples, order, steps and schedule stay")

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
-from ._ranks import local
+from ._ranks import count, local
 
 #: A right cut in fp32 differs by 2e-7 to 4e-6 (kernels of other shapes round otherwise), a wrong one by 6e-4 or more: measured on an H200 with PyTorch 2.11.
 FLOOR = 1e-5
@@ -36,7 +36,7 @@ class Certificate:
     parts: tuple[int, ...]
     noise: float  # another order of the same samples
     rounding: float = 0.0  # the last bit of each weight
-    differences: Mapping[str, float] = field(default_factory=dict)  # by way: the largest over the numbers of parts
+    differences: Mapping[str, float] = field(default_factory=dict)  # by way that was tried: the largest over the numbers of parts
 
     @property
     def limit(self) -> float:
@@ -44,7 +44,7 @@ class Certificate:
         return min(max(NOISE_TIMES * self.noise, ROUNDING_TIMES * self.rounding, FLOOR), MOST)
 
     def is_right(self, way: str) -> bool:
-        return bool(self.parts) and self.noise < NOISE_MOST and self.differences[way] <= self.limit
+        return bool(self.parts) and self.noise < NOISE_MOST and self.differences.get(way, math.inf) <= self.limit
 
     def __bool__(self) -> bool:
         return self.way is not None
@@ -159,14 +159,21 @@ def moved(model: Any, gradient: Mapping[Any, Any], by: float) -> Iterator[None]:
             local(p.data).copy_(weights)
 
 
-def _nudge(weights: Iterable[Any]) -> None:
+@contextlib.contextmanager
+def _nudged(weights: Iterable[Any]) -> Iterator[None]:
     """The last bit of each weight, up or down."""
     import torch
-    for number, p in enumerate(weights):
-        generator = torch.Generator(p.device).manual_seed(number)
-        for values in local(p.data).view(-1).split(1 << 20):  # of a large tensor a copy may not fit
-            up = torch.randint(2, values.shape, generator=generator, device=values.device, dtype=torch.int8)
-            values.mul_(torch.where(up > 0, 1 + torch.finfo(values.dtype).eps, 1 - torch.finfo(values.dtype).eps))
+    kept = [(p, local(p.data).to("cpu", copy=True)) for p in weights]
+    try:
+        for number, (p, _) in enumerate(kept):
+            generator = torch.Generator(p.device).manual_seed(number)
+            for values in local(p.data).view(-1).split(1 << 20):  # of a large tensor a copy may not fit
+                up = torch.randint(2, values.shape, generator=generator, device=values.device, dtype=torch.int8)
+                values.mul_(torch.where(up > 0, 1 + torch.finfo(values.dtype).eps, 1 - torch.finfo(values.dtype).eps))
+        yield
+    finally:
+        for p, before in kept:
+            local(p.data).copy_(before)
 
 
 def _gradients(model: Any) -> dict[Any, Any]:
@@ -175,7 +182,10 @@ def _gradients(model: Any) -> dict[Any, Any]:
 
 
 def _distance(now: Mapping[Any, Any], reference: Mapping[Any, Any]) -> float:
-    """How far gradients are from others: the norm of the difference over that of the others.  math.inf if either is not a number (a mean over no labels)."""
+    """How far gradients are from others: the norm of the difference over that of the others.
+
+    math.inf if either is not a number (a mean over no labels), or if all of the others are zero: then nothing is proven.
+    """
     import torch
     far, size = 0.0, 0.0
     for p in now.keys() | reference.keys():
@@ -188,7 +198,7 @@ def _distance(now: Mapping[Any, Any], reference: Mapping[Any, Any]) -> float:
             size += float(torch.linalg.vector_norm(b, dtype=torch.float64) ** 2)
     if not math.isfinite(far + size):
         return math.inf
-    return (far / size) ** 0.5 if size else math.inf if far else 0.0
+    return (far / size) ** 0.5 if size else math.inf
 
 
 @dataclass(frozen=True)
@@ -203,31 +213,45 @@ class Variant:
 def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int, ...] = PARTS) -> Generator[Variant, bool, Certificate]:
     """Yields what to go backward through; send(True) once its gradient is there, send(False) if it failed.  Returns the certificate.
 
-    Gradients are cleared before each.  The first way that is right for every number of parts is the certificate's.
+    Gradients are cleared before each.  The first way that is right for every number of parts is the certificate's; those behind it
+    are not tried, and one that is wrong by more than MOST no further, except on several ranks, which all must do the same.
     """
-    parts = tuple(k for k in counts if k <= samples)
-    noise, rounding, differences = 0.0, 0.0, dict.fromkeys(ways, 0.0)
+    found = Certificate(None, samples, tuple(k for k in counts if k <= samples), 0.0)
     with _without_dropout(), in_fp32(model):
         there = yield Variant()
         gradient = {p: g.to("cpu", copy=True) for p, g in _gradients(model).items()} if there else {}
         for by in MOVES:
             with moved(model, gradient, by):
-                model.zero_grad(set_to_none=True)
-                there = yield Variant()
-                reference = {p: g.clone() for p, g in _gradients(model).items()} if there else {}
-                for one in (Variant(permuted=True), *(Variant(parts=k, way=way) for way in ways for k in parts)):
-                    model.zero_grad(set_to_none=True)
-                    there = yield one
-                    far = _distance(_gradients(model), reference) if there else math.inf
-                    if one.permuted:
-                        noise = max(noise, far)
-                    else:
-                        differences[one.way] = max(differences[one.way], far)
-                _nudge(gradient)
-                model.zero_grad(set_to_none=True)
-                there = yield Variant()
-                rounding = max(rounding, _distance(_gradients(model), reference) if there else 0.0)
-    return agreed([Certificate(None, samples, parts, noise, rounding, differences)])
+                found = yield from _at_a_point(model, gradient, ways, found)
+            if count() == 1:
+                ways = tuple(way for way, far in found.differences.items() if far <= MOST)
+    return agreed([found])
+
+
+def _at_a_point(model: Any, gradient: Mapping[Any, Any], ways: tuple[str, ...], found: Certificate) -> Generator[Variant, bool, Certificate]:
+    """What is found with the weights as they are now, and at the point before."""
+    model.zero_grad(set_to_none=True)
+    there = yield Variant()
+    reference = {p: g.clone() for p, g in _gradients(model).items()} if there else {}
+
+    def far(one: Variant) -> Generator[Variant, bool, float]:
+        model.zero_grad(set_to_none=True)
+        there = yield one
+        return _distance(_gradients(model), reference) if there else math.inf
+
+    noise = yield from far(Variant(permuted=True))
+    with _nudged(gradient):
+        rounding = yield from far(Variant())
+    found = replace(found, noise=max(found.noise, noise), rounding=max(found.rounding, rounding if math.isfinite(rounding) else 0.0))
+    for way in ways:
+        for parts in found.parts:
+            cut = yield from far(Variant(parts=parts, way=way))
+            found = replace(found, differences={**found.differences, way: max(found.differences.get(way, 0.0), cut)})
+            if count() == 1 and cut > MOST:
+                break
+        if count() == 1 and found.is_right(way):
+            break
+    return found
 
 
 def certify(model: Any, samples: int, take: Callable[[Variant], Any], ways: tuple[str, ...]) -> Certificate:

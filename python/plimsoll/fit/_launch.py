@@ -35,12 +35,24 @@ LAST_LINES = 18  # torchrun's, of two ranks
 END_S = 10.0
 
 
+#: The first is the name since PyTorch 2.9, the second that of all releases.
+ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+
+
+def allocator() -> dict[str, str]:
+    """Expandable segments for probe and run, as batches of other lengths leave no gaps in them; {}: the user's environment decides that."""
+    said = next((os.environ[name] for name in ALLOCATOR if os.environ.get(name)), "")
+    if "expandable_segments" in said or "backend" in said:
+        return {}
+    return dict.fromkeys(ALLOCATOR, f"{said},expandable_segments:True".lstrip(","))
+
+
 def environment(folder: str, asked: dict[str, Any]) -> dict[str, str]:
     """Of a process that this comes into; `folder` has to be there as long as it starts Pythons."""
     with open(os.path.join(folder, "sitecustomize.py"), "w", encoding="utf-8") as f:
         f.write(_ENTRY.format(root=_ROOT))
     path = os.pathsep.join(p for p in (folder, os.environ.get("PYTHONPATH", "")) if p)
-    return {**os.environ, "PYTHONPATH": path, "PLIMSOLL_FIT": json.dumps(asked)}
+    return {**os.environ, **allocator(), "PYTHONPATH": path, "PLIMSOLL_FIT": json.dumps(asked)}
 
 
 def check(command: Sequence[str]) -> None:
@@ -131,7 +143,7 @@ def run(command: Sequence[str], asked: dict[str, Any]) -> int:
 
 
 def become(command: Sequence[str]) -> None:
-    """Run the command in place of this process, with nothing in it."""
+    """Run the command in place of this process, with nothing in it but the allocator's settings that it was measured with."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execvp(command[0], list(command))
+    os.execvpe(command[0], list(command), {**os.environ, **allocator()})

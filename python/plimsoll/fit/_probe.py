@@ -476,6 +476,15 @@ def _refusal(loop: Loop, accelerator: Any, samples: int | None) -> str | None:
     return None
 
 
+def _longest_of(loader: Any, batch: Any, answer: dict[str, Any]) -> Any:
+    """The longest samples that a prepared loader can give, where it would put them; its own batch, if its data set has no indices."""
+    from accelerate.utils import send_to_device
+    found, answer["lengths"] = longest(loader, answer["samples"])
+    if found is None or samples_of(found) != samples_of(batch):
+        return batch
+    return found if loader.device is None else send_to_device(found, loader.device)
+
+
 def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
     """What a prepared loader gives in a probe: samples to compare gradients with, then batches to measure; then the process ends.
 
@@ -493,7 +502,7 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
             return
         try:
             for batch in own:
-                trains = yield from at_first(loop, number, accelerator, batch, certified)
+                trains = yield from at_first(loop, loader, accelerator, batch, certified)
                 if not trains:
                     yield from own  # it evaluates with gradients on
                     return
@@ -504,12 +513,12 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
                 finish(path, {"refused": f"the loop ended after {loop.backwards - began} batches, before all was measured: give it more steps (it counts them by itself)"})
             raise
 
-    def at_first(loop: Loop, number: int | None, accelerator: Any, batch: Any, certified: dict[str, Any]) -> Generator[Any, None, bool]:
+    def at_first(loop: Loop, loader: Any, accelerator: Any, batch: Any, certified: dict[str, Any]) -> Generator[Any, None, bool]:
         samples = samples_of(batch)
         if under_way:  # and it has not died of that
             finish(path, {"refused": f"it caught the out-of-memory error of batches of {under_way[0]}, and began anew with {samples}: it finds a batch size that fits by itself"})
         answer: dict[str, Any] = {"loop": "accelerate", "model": type(accelerator.unwrap_model(loop.model)).__name__ if loop.model is not None else "?",
-                                  "samples": samples, "loader": number}
+                                  "samples": samples, "loader": getattr(loader, "plimsoll_number", None)}
         refused = _refusal(loop, accelerator, samples)
         if refused:
             finish(path, {**answer, "refused": refused})
@@ -526,7 +535,7 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
             return False
         if answer["gpu"]:
             _own_steps.append(True)
-            yield from measured(loop, model, batch, answer)
+            yield from measured(loop, model, _longest_of(loader, batch, answer), answer)
         finish(path, answer)
 
     def prove(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Iterator[Any]:

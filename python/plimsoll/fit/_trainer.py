@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from typing import Any, Callable, Iterator
 
 from ..errors import UnsupportedError
@@ -22,24 +21,18 @@ def check(trainer_class: Any) -> None:
         raise UnsupportedError(f"this release of Transformers has no Trainer.{missing[0]}", remedy="4.50 or newer is needed")
 
 
-def _is_scaled(trainer: Any, items: Any) -> bool:
-    """Does the Trainer leave the loss as it is, and not divide it by the accumulation?  As training_step decides it."""
-    said = getattr(trainer, "loss_is_scaled_for_ga", None)
-    return bool(said) if said is not None else trainer.model_accepts_loss_kwargs and items is not None or trainer.compute_loss_func is not None
-
-
 @contextlib.contextmanager
-def _weighed(trainer: Any, share: float, items: Any) -> Iterator[None]:
-    """The loss of a part counts `share` of what the whole batch's would."""
-    name = "loss_is_scaled_for_ga" if hasattr(trainer, "loss_is_scaled_for_ga") else "model_accepts_loss_kwargs"
-    kept, accumulated = getattr(trainer, name), trainer.current_gradient_accumulation_steps
-    trainer.current_gradient_accumulation_steps = (1 if _is_scaled(trainer, items) else accumulated) / share if share else math.inf
-    setattr(trainer, name, False)
+def _weighed(accelerator: Any, share: float) -> Iterator[None]:
+    """The gradient of a part counts `share` of what it would.  All that a Trainer does to its loss before (items, ranks, accumulation) stays."""
+    backward, own = accelerator.backward, vars(accelerator).get("backward")
+    accelerator.backward = lambda loss, **named: backward(loss * share, **named)
     try:
         yield
     finally:
-        setattr(trainer, name, kept)
-        trainer.current_gradient_accumulation_steps = accumulated
+        if own is None:
+            del accelerator.backward
+        else:
+            accelerator.backward = own
 
 
 def cut_step(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, parts: int, way: str, blocks: int = 1) -> Any:
@@ -51,8 +44,8 @@ def cut_step(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, part
             if number < len(parts_of_it):
                 around.enter_context(unsynced(model)())
             if share != 1.0:
-                around.enter_context(_weighed(trainer, share, items))
-            loss = step(trainer, model, part, items)
+                around.enter_context(_weighed(trainer.accelerator, share))
+            loss = step(trainer, model, part, items) * share
         total = loss if total is None else total + loss
     return total
 

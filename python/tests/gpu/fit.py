@@ -163,7 +163,8 @@ def main():
             return {"model": task[1], "failed": repr(error)}
 
     with concurrent.futures.ThreadPoolExecutor(gpus * jobs) as pool, open(os.path.join(OUT, "fit.jsonl"), "a") as f:
-        for row in pool.map(run, range(len(tasks)), tasks):
+        for done in concurrent.futures.as_completed([pool.submit(run, number, task) for number, task in enumerate(tasks)]):
+            row = done.result()
             if row is not None:
                 f.write(json.dumps(row) + "\n")
                 f.flush()

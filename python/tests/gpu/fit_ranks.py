@@ -1,4 +1,4 @@
-"""fit_ranks.py OUT [GROUP...]: `plimsoll fit` of DDP and FSDP2 on two GPUs.  One JSON line for each run.
+"""fit_ranks.py OUT [GROUP...]: `plimsoll fit` of DDP and FSDP2 on two GPUs.  One JSON line for each run.  GROUP: same, kills, or one training as ddp/llama.
 
 same: six trainings (four of the Trainer, two loops of accelerate) under torchrun (DDP) and accelerate launch (FSDP2), in fp32, whole;
 then under 60 % of the peak that they had, through `plimsoll fit`: how far the weights are from the whole run's, of the way these went.
@@ -19,6 +19,7 @@ import torch, transformers
 from transformers import Trainer, TrainingArguments
 torch.manual_seed(0)
 kind, out, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+STEPS, early = 8, None
 B, T = 16, 256
 STILL = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 GPT = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, vocab_size=16000)
@@ -61,6 +62,8 @@ if kind.startswith("loop"):
                 optimizer.zero_grad()
             if accelerator.sync_gradients:
                 done += 1
+                if done == STEPS:
+                    early = weights()
             if done == steps:
                 break
 else:
@@ -72,7 +75,7 @@ end = weights()
 peaks = [None] * 2
 torch.distributed.all_gather_object(peaks, torch.cuda.max_memory_allocated())
 if os.environ["RANK"] == "0":
-    torch.save(torch.cat(end) - begin, os.path.join(out, "way.pt"))
+    torch.save(torch.cat(early or end) - begin, os.path.join(out, "way.pt"))
     json.dump({"peaks": peaks}, open(os.path.join(out, "run.json"), "w"))
 torch.distributed.barrier()
 sys.stdout.flush()
@@ -80,7 +83,7 @@ os._exit(0)
 """
 KINDS = ("bert_classes", "bert_tokens", "llama", "gpt2", "loop_bert", "loop_gpt2")
 LAYER = {"bert": "BertLayer", "llama": "LlamaDecoderLayer", "gpt2": "GPT2Block"}
-STEPS = 8
+STEPS, LOOP_STEPS = 8, 120  # a loop may count what a probe asks of it; its weights are compared after 8 steps
 _port = iter(range(29600, 29999))
 
 
@@ -102,9 +105,9 @@ def folder(*names):
 
 def same(way, kind):
     import torch
-    row = {"way": way, "model": kind}
+    row, steps = {"way": way, "model": kind}, str(LOOP_STEPS if kind.startswith("loop") else STEPS)
     whole, cut = folder(way, kind, "whole"), folder(way, kind, "cut")
-    done = subprocess.run([*launcher(way, kind), SCRIPT, kind, whole, str(STEPS)], capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run([*launcher(way, kind), SCRIPT, kind, whole, steps], capture_output=True, text=True, check=False, timeout=200)
     if done.returncode:
         return {**row, "failed": done.stderr[-1500:]}
     with open(os.path.join(whole, "run.json")) as f:
@@ -112,7 +115,7 @@ def same(way, kind):
     row |= {"whole_bytes": peak, "limit_bytes": int(0.6 * peak)}
     fit = [sys.executable, "-m", "plimsoll.fit", "--memory", str(row["limit_bytes"]), "--file", os.path.join(cut, "plimsoll.toml"), "--"]
     began = time.monotonic()
-    done = subprocess.run([*fit, *launcher(way, kind), SCRIPT, kind, cut, str(STEPS)], capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run([*fit, *launcher(way, kind), SCRIPT, kind, cut, steps], capture_output=True, text=True, check=False, timeout=300)
     row |= {"s": round(time.monotonic() - began, 1), "out": done.stdout[-1800:]}
     if done.returncode:
         return {**row, "failed": done.stderr[-2500:], "code": done.returncode}
@@ -182,7 +185,7 @@ def kill(way, kind, number):
 def main():
     began, most = time.monotonic(), float(os.environ.get("SECONDS_MAX", "400"))
     groups = sys.argv[2:] or ("same", "kills")
-    tasks = [(same, way, kind) for way in ("fsdp2", "ddp") for kind in KINDS] if "same" in groups else []
+    tasks = [(same, way, kind) for way in ("fsdp2", "ddp") for kind in KINDS if "same" in groups or f"{way}/{kind}" in groups]
     tasks += [(kill, ("ddp", "fsdp2")[n // 2 % 2], ("bert_classes", "loop_bert")[n // 4 % 2], n) for n in range(20)] if "kills" in groups else []
 
     def run(task):
@@ -194,7 +197,8 @@ def main():
             return {"task": [str(word) for word in task[1:]], "failed": repr(error)}
 
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS", "4"))) as pool, open(os.path.join(OUT, "ranks.jsonl"), "a") as f:
-        for row in pool.map(run, tasks):
+        for done in concurrent.futures.as_completed([pool.submit(run, task) for task in tasks]):
+            row = done.result()
             if row is not None:
                 f.write(json.dumps(row) + "\n")
                 f.flush()

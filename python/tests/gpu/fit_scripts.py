@@ -22,16 +22,31 @@ SHARES = [float(s) for s in os.environ.get("SHARES", "0.6").split(",")]
 LEFT_S = float(os.environ.get("SECONDS_MAX", "520"))  # nothing begins after it
 STEPS = 4  # of a Trainer; loops of accelerate, which may count what a probe asks of them, take 60
 WORDS = [f"w{i}" for i in range(4000)]
-MARK = "PLIM_PEAK_FILE"
-PEAK = f'''import atexit, json, os, sys
+MARK, LIMIT = "PLIM_PEAK_FILE", "PLIM_LIMIT"
+#: sitecustomize of each process: its peak goes into a file as it ends; PyTorch takes no more than LIMIT bytes, which `plimsoll fit` does not see to after its probe.
+HOOK = f'''import atexit, importlib.abc, importlib.util, json, os, sys
 def _peak():
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         s = torch.cuda.memory_stats()
         with open(os.environ["{MARK}"], "w") as f:
             json.dump([s["allocated_bytes.all.peak"], s.get("num_ooms", 0)], f)
+class _Limit(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch.cuda":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        load = spec.loader.exec_module
+        def exec_module(cuda):
+            load(cuda)
+            cuda._lazy_call(lambda: cuda.set_per_process_memory_fraction(min(1.0, int(os.environ["{LIMIT}"]) / cuda.get_device_properties(0).total_memory)))
+        spec.loader.exec_module = exec_module
+        return spec
 if "{MARK}" in os.environ:
     atexit.register(_peak)
+if "{LIMIT}" in os.environ:
+    sys.meta_path.insert(0, _Limit())
 '''
 METRIC = '''import datasets
 import evaluate
@@ -324,7 +339,7 @@ def try_row(folder, out, row, gpu, write):
         os.path.exists(peak) and os.remove(peak)
         limit = int(whole * share)
         name = f"{share:.2f}"
-        code, stdout, stderr, s = run([*fit, "--memory", str(limit), "--file", os.path.join(mine, f"{name}.toml"), "--", *command(folder, row, os.path.join(mine, name))], world, env, 240)
+        code, stdout, stderr, s = run([*fit, "--memory", str(limit), "--file", os.path.join(mine, f"{name}.toml"), "--", *command(folder, row, os.path.join(mine, name))], world, {**env, LIMIT: str(limit)}, 240)
         at_peak = None
         if os.path.exists(peak):
             with open(peak) as f:
@@ -339,7 +354,7 @@ def main():
     began = time.monotonic()
     os.makedirs(os.path.join(out, "hook"), exist_ok=True)
     with open(os.path.join(out, "hook", "sitecustomize.py"), "w") as f:
-        f.write(PEAK)
+        f.write(HOOK)
     make_world(os.path.join(out, "world"), folder)
     print(f"world {time.monotonic() - began:.0f} s", flush=True)
     lock, left = threading.Lock(), list(names or ROWS)
