@@ -401,3 +401,24 @@ for x, y in loader:
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+#: bad 119 a generator whose weights are clipped by a function for apply()
+class Clip:
+    def __call__(self, part):
+        if hasattr(part, "scale"):
+            part.scale.data.clamp_(0, 1)
+clip = Clip()
+maker = nn.Sequential(nn.Linear(8, 8)).to(device)
+judge = nn.Sequential(nn.Linear(8, 1)).to(device)
+optimizer_a = torch.optim.Adam(maker.parameters())
+optimizer_b = torch.optim.Adam(judge.parameters())
+for x, y in loader:
+    optimizer_b.zero_grad()
+    made = maker(torch.randn(8, 8))  # PLM119
+    loss = judge(made).mean() - judge(x).mean()
+    loss.backward()
+    optimizer_b.step()
+    optimizer_a.zero_grad()
+    loss = -judge(maker(torch.randn(8, 8))).mean()
+    loss.backward()
+    optimizer_a.step()
+    maker.apply(clip)

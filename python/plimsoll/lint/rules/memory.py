@@ -1162,7 +1162,8 @@ def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
         if event.receiver in models and event.call.args and constant(event.call.args[0]) is False:
             return True
     roots = {m.split(".")[0] if not m.startswith("self.") else ".".join(m.split(".")[:2]) for m in models}
-    return any(e.attr in ("parameters", "named_parameters") and e.receiver in models | roots and isinstance(e.stmt, ast.For) and any(
+    given = models | roots  # or what a function freezes and returns
+    return any((e.receiver in given or e.receiver in ctx.returned_directly(ctx.trace(e))) and isinstance(e.stmt, ast.For) and any(
         isinstance(n, ast.Assign) and constant(n.value) is False and isinstance(n.targets[0], ast.Attribute) and n.targets[0].attr == "requires_grad"
         for part in e.stmt.body for n in ast.walk(part)) for e in ctx.calls("parameters", "named_parameters"))
 
