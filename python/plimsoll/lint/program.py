@@ -476,11 +476,6 @@ class Program(Owner):
                     return True
         return False
 
-    def binds(self, trace: Trace, name: str, loop: Loop) -> list[Event]:
-        """Where a name gets a new value within a loop."""
-        return [e for e in trace.inside(loop) if e.name == name and (
-            e.kind == "bind" or e.kind == "delete" or e.kind == "call" and False)]
-
     def roots(self) -> set[str]:
         return {q.partition(".")[0] for q in self.symbols.imports.values()}
 

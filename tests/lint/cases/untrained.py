@@ -422,3 +422,30 @@ for x, y in loader:
     loss.backward()
     optimizer_a.step()
     maker.apply(clip)
+#: bad 110 a fixed member from torch.load in a training step
+class Trainer:
+    def __init__(self):
+        self.guide = torch.load("guide.pt")
+        self.guide.eval().to("cuda")
+        self.guide.eval()
+        self.net = nn.Sequential(nn.Linear(8, 8)).cuda()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
+    def step(self, x):
+        wanted = self.guide(x)  # PLM110
+        loss = F.mse_loss(self.net(x), wanted.detach())
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+#: bad 119 a pass of which nothing is used, in a function that is the whole step
+class Steps:
+    def __init__(self):
+        self.judge = nn.Sequential(nn.Linear(8, 8)).cuda()
+        self.net = nn.Sequential(nn.Linear(8, 8)).cuda()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
+    def step(self, x):
+        real = self.judge(x)  # PLM119
+        score = real[0]
+        loss = self.judge(self.net(x)).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()

@@ -57,8 +57,9 @@ def unused_passes(ctx: Context) -> None:
     if ctx.mentions("register_forward_hook", "register_forward_pre_hook"):
         return  # a hook may take what it needs
     for trace in ctx.traces:
+        whole = not isinstance(trace.function.node, ast.Module) and any(e.loop is None and ctx.program.is_backward(e) for e in trace.events)  # the function is the step
         for event in trace.events:
-            if event.kind != "call" or ctx.step_of(event) is None or not _builds(ctx, trace, event) or _leaves_something(ctx, event) or not _Flow(ctx, trace, event).unread():
+            if event.kind != "call" or not whole and ctx.step_of(event) is None or not _builds(ctx, trace, event) or _leaves_something(ctx, event) or not _Flow(ctx, trace, event).unread():
                 continue
             ctx.report("PLM119", event.node, "nothing uses what this pass returns, or what is made of it; it builds a graph all the same",
                        confidence=HIGH if event.of is not None and event.of.cls is not None else MEDIUM,
