@@ -241,6 +241,20 @@ class Follows(unittest.TestCase):
                     done = command("--no-config", "--json", *files, cwd=self.top)
                     self.assertEqual({(f["id"], f["place"]["line"]) for f in json.loads(done.stdout)["findings"]}, wanted)
 
+    def test_a_method_of_a_module_without_a_class(self) -> None:
+        """What runs a module is read off the methods of that name in all modules of the program; the file that calls it need not name PyTorch."""
+        Path(self.top, "judge.py").write_text("class Judge:\n    def __init__(self, thing):\n        self.thing = thing\n\n    def go(self, data):\n        self.thing.eval()\n"
+                                              "        for x in data:\n            print(self.thing.measure(x))\n")
+        Path(self.top, "main.py").write_text("import torch, sys\nfrom judge import Judge\nnet = getattr(sys.modules['nets'], 'Net')()\nnet.eval()\nnet.load_state_dict({})\nJudge(net).go([1])\n")
+        head = "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(8, 8)\n\n"
+        for body, wanted in (("    def measure(self, x):\n        return self.layer(x).sum()\n", {("PLM110", 8)}), ("    def measure(self, x):\n        return x.sum()\n", set()),
+                             ("    @torch.no_grad()\n    def measure(self, x):\n        return self.layer(x).sum()\n", set())):
+            Path(self.top, "nets.py").write_text(head + body)
+            for files in (("main.py", "judge.py", "nets.py"), ("nets.py", "judge.py", "main.py")):
+                with self.subTest(body, files=files):
+                    done = command("--no-config", "--json", *files, cwd=self.top)
+                    self.assertEqual({(f["id"], f["place"]["line"]) for f in json.loads(done.stdout)["findings"]}, wanted)
+
     def test_the_command_follows(self) -> None:
         Path(self.top, "train.py").write_text(HEAD % "meter.update(out.mean())")
         os.remove(Path(self.top, "broken.py"))

@@ -1,6 +1,7 @@
 """From a file to findings: read, analyse, run the rules, settle severities, drop what is silenced or reported by another rule."""
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 
@@ -50,9 +51,10 @@ class Result:
 def lint_data(path: str, data: bytes, settings: Settings | None = None, *, named: bool = False, files: Files | None = None) -> Result:
     """Lint the bytes of one file.  A file that cannot be read or parsed gives a Result with `error`.
 
-    A file without a word of PyTorch is not parsed, unless it was asked for by its name (`named`)."""
+    A file without a word of PyTorch is not parsed, unless it was asked for by its name (`named`), or another file gives it a module."""
     settings = settings or Settings()
-    skipped = not any(word.encode() in data for word in ROOTS)
+    given = _given_a_module(path, files)
+    skipped = not given and not any(word.encode() in data for word in ROOTS)
     if skipped and not named:
         return Result(path, lines=data.count(b"\n"), skipped=True)
     try:
@@ -71,13 +73,14 @@ def lint_text(path: str, text: str, settings: Settings | None = None) -> Result:
 
 def lint_parsed(source: Source, settings: Settings, files: Files | None = None) -> Result:
     result = Result(source.path, lines=len(source.lines), source=source, error=source.left_out)
-    if source.off or not uses_torch(source.text):
+    given = _given_a_module(source.path, files)
+    if source.off or not given and not uses_torch(source.text):
         return result
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, FRAMES))
     try:
         context = Context(analyse(source, files))
-        if not context.program.symbols.torch:
+        if not given and not context.program.symbols.torch:
             return result  # the word stands in a comment, or in a text
         for ids, check in CHECKS:
             if not settings.select or any(settings.wants(rule) for rule in ids):  # without a choice, to count what is off
@@ -104,6 +107,10 @@ def lint_parsed(source: Source, settings: Settings, files: Files | None = None) 
         result.findings.append(finding)
     result.findings.sort(key=Finding.order)
     return result
+
+
+def _given_a_module(path: str, files: Files | None) -> bool:
+    return files is not None and os.path.abspath(path) in files.again
 
 
 def _lines(source: Source, finding: Finding) -> tuple[int, int]:

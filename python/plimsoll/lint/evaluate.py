@@ -82,13 +82,19 @@ class Evaluator:
                 found = self.owner.globals(outer).get(name)
                 outer = outer.outer
         if found is not None and found.kind and (found.strong or found.kind != values.INSTANCE):
-            return found
+            return self.loaded(name, found)
         return self.by_use(name, found)
 
-    def by_use(self, name: str, found: Value | None) -> Value:
+    def uses_of(self, name: str) -> set[str]:
         uses = self.function.uses.get(name, set())
-        if name.startswith("self.") and self.function.cls is not None:
-            uses = self.function.cls.uses.get(name, uses)
+        return self.function.cls.uses.get(name, uses) if name.startswith("self.") and self.function.cls is not None else uses
+
+    def loaded(self, name: str, found: Value) -> Value:
+        """What torch.load gave is a module if it is called."""
+        return Value(values.MODULE, True) if found.kind == values.CHECKPOINT and "()" in self.uses_of(name) else found
+
+    def by_use(self, name: str, found: Value | None) -> Value:
+        uses = self.uses_of(name)
         kind = kind_of_uses(uses) if uses else ""
         if kind:
             return Value(kind, True)
@@ -103,8 +109,7 @@ class Evaluator:
         name = node.id
         found = self.env.get(name)
         if found is not None and found.strong:
-            is_model = found.kind == values.CHECKPOINT and "()" in self.function.uses.get(name, set())  # what torch.load gave, and is called
-            return Value(values.MODULE, True) if is_model else found
+            return self.loaded(name, found)
         cls = self.symbols.classes.get(name)
         if cls is not None and name not in self.env:
             return Value(qual=name, cls=cls)
@@ -129,7 +134,7 @@ class Evaluator:
         if name:
             found = self.env.get(name)
             if found is not None and found.strong:
-                return found
+                return self.loaded(name, found)
             qualified = self.symbols.qualified(node)
             if qualified:
                 return self.owner.imported(qualified)

@@ -36,6 +36,11 @@ class Files:
         self.told: dict[tuple[str, str], list[tuple[dict[str, Value], bool]]] = {}  #: file, function -> its calls in other files
         self.known: dict[tuple[str, str], list[tuple[dict[str, Value], bool]]] = {}  #: of these, how other files call their functions
 
+        self.running: dict[str, set[bool]] = {}  #: method of a module -> True if one of its class runs a module, False if one does so without gradients
+        self.methods: dict[str, set[bool]] = {}  #: the same, once all files have said so
+        self.again: set[str] = set()  #: files that are linted a second time, knowing how others call their functions
+        self.asked: dict[str, set[str]] = {}  #: method -> files that call it of a module of which no class is seen
+
     # ---- where an import leads ----
 
     def roots(self, folder: str) -> list[str]:
@@ -99,7 +104,10 @@ class Files:
     def to_tell(self) -> set[str]:
         """The files of which others say how they are called; from here on they know."""
         self.known, self.told = self.told, {}
-        return {file for (file, _), calls in self.known.items() if any(modules or off for modules, off in calls)}
+        self.methods = self.running
+        self.again = {file for method, files in self.asked.items() if self.methods.get(method) == {True} for file in files}
+        self.again |= {file for (file, _), calls in self.known.items() if any(modules or off for modules, off in calls)}
+        return self.again
 
     # ---- what is defined there ----
 

@@ -32,6 +32,7 @@ class Program(Owner):
     envs: dict[Function, dict[str, Value]] = field(default_factory=dict)
     callers: dict[Function, list[Event]] = field(default_factory=dict)
     given: dict[Function, list[Value]] = field(default_factory=dict)  #: what the walk of a function took its parameters for
+    learned: dict[Function, dict[str, Value]] = field(default_factory=dict)  #: modules that constructors get in this file
     again: set[Function] = field(default_factory=set)  #: functions that were walked a second time
     linked: dict[str, Value] = field(default_factory=dict)  #: what qualified names mean: functions and classes of other files
     followed: bool = False  #: opened for another file's sake
@@ -103,10 +104,11 @@ class Program(Owner):
     # ---- walking ----
 
     def walk_all(self) -> None:
-        assert self.symbols.module is not None
-        self.walk(self.symbols.module)
-        for function in self.symbols.functions:
-            self.walk(function)
+        self.walk_each()
+        if self.learn():  # now that it is known what members of the file's classes are
+            for known in (self.traces, self.envs, self.given, self.again, *(cls.values for cls in self.symbols.classes.values())):
+                known.clear()  # type: ignore[attr-defined]
+            self.walk_each()
         for trace in self.traces.values():
             for event in trace.events:
                 if event.kind == "call":
@@ -117,12 +119,32 @@ class Program(Owner):
                         called = self.method(event.of.cls, "__init__")
                     if called is not None and self.home(called) is not self:
                         self.tell(called, event)
+        self.tell_methods()
+
+    def walk_each(self) -> None:
+        assert self.symbols.module is not None
+        self.walk(self.symbols.module)
+        for function in self.symbols.functions:
+            self.walk(function)
+
+    def learn(self) -> bool:
+        """Take note of the modules that the file gives to constructors of its own classes.  Was one not seen there?"""
+        for event in self.events():
+            cls = event.of.cls if event.kind == "call" and event.of is not None and not event.of.kind and not event.receiver else None
+            init = self.method(cls, "__init__") if cls is not None and self.home(cls) is self else None
+            if init is not None and self.home(init) is self:
+                before = {p.arg: v for p, v in zip(parameters(init), self.given.get(init, []))}
+                modules = {name: value for name, value in self.modules_given(init, event).items() if not before.get(name, value).strong}
+                self.learned.setdefault(init, {}).update(modules)
+        return any(self.learned.values())
+
+    def modules_given(self, called: Function, event: Event) -> dict[str, Value]:
+        given = {a.arg: found[1] for a in parameters(called) if (found := argument(event, called, a.arg)) is not None}
+        return {name: Value(value.kind, True) for name, value in given.items() if value.strong and value.kind in values.MODULES}
 
     def tell(self, called: Function, event: Event) -> None:
         """Let the file of a function know how it is called here."""
-        given = {a.arg: found[1] for a in parameters(called) if (found := argument(event, called, a.arg)) is not None}
-        modules = {name: Value(value.kind, True) for name, value in given.items() if value.strong and value.kind in values.MODULES}
-        self.files.told.setdefault(self.key(called), []).append((modules, self.off(event)))
+        self.files.told.setdefault(self.key(called), []).append((self.modules_given(called, event), self.off(event)))
 
     def key(self, function: Function) -> tuple[str, str]:
         return os.path.abspath(self.home(function).source.path), function.path
@@ -167,7 +189,7 @@ class Program(Owner):
     def bind_parameters(self, walker: Walker, function: Function, args: tuple[Value, ...], named: dict[str | None, Value]) -> None:
         given = parameters(function)
         method = function.cls is not None and given and given[0].arg in ("self", "cls")
-        elsewhere = {name: value for modules, _ in self.known(function) for name, value in modules.items()}
+        elsewhere = {**self.learned.get(function, {}), **{name: value for modules, _ in self.known(function) for name, value in modules.items()}}
         for i, parameter in enumerate(given):
             value = named.get(parameter.arg, UNKNOWN_VALUE)
             at = i - 1 if method else i
@@ -339,12 +361,56 @@ class Program(Owner):
         return event.of.kind in (values.MODULE, values.ENGINE)
 
     def runs_model(self, event: Event) -> bool:
-        """A call of a module, or of a module's method in this file that calls per module with gradients on."""
+        """A call of a module, or of a function that calls one once per call with gradients on."""
         if self.is_model_call(event):
             return True
-        trace = self.trace_of(self.called_function(event))
-        return trace is not None and trace.function.cls is not None and trace.function.cls.module and not trace.no_grad and any(
-            self.is_model_call(e) and not e.no_grad for e in trace.events)
+        called = self.called_function(event)
+        return self.runs_within(called) if called is not None else self.settled(event) == {True}
+
+    def runs_within(self, function: Function, levels: int = 3) -> bool:
+        """Does the function run a module with gradients on?  A method of a module, in whatever way; any other must know that it is one, and keep nothing."""
+        trace = self.trace_of(function)
+        if trace is None or trace.no_grad or not levels:
+            return False
+        own = function.cls is not None and function.cls.module
+        if not own and self.keeps_graphs(trace):
+            return False
+        for event in trace.events:
+            if event.kind != "call" or event.no_grad or event.handler is not None or not own and event.loop is not None:
+                continue
+            if self.is_model_call(event) and (own or self.handed_in(event)):
+                return True
+            inner = self.called_function(event)
+            if inner is not None and inner is not function and self.runs_within(inner, levels - 1):
+                return True
+        return False
+
+    def handed_in(self, event: Event) -> bool:
+        """Is the called module surely one, and not made by the function itself, as a layer without weights may be?"""
+        name = event.receiver or dotted(event.call.func)
+        return event.of is not None and event.of.strong and bool(name) and name not in event.function.bound
+
+    def keeps_graphs(self, trace: Trace) -> bool:
+        """Does a function go backward, or put a graph on an object?"""
+        return any(e.kind in ("bind", "augment", "store") and "." in e.name and e.value is not None and e.value.graph or e.kind == "call" and (
+            self.is_backward(e) or e.attr in ("append", "extend") and "." in e.receiver) for e in trace.events)
+
+    def settled(self, event: Event) -> set[bool]:
+        """What the methods of this name do, in all modules of the program, if the object surely is a module and nothing shows its class."""
+        of = event.of
+        if event.kind != "call" or of is None or of.kind != values.MODULE or not of.strong or of.cls is not None or of.qual or not event.receiver:
+            return set()
+        self.files.asked.setdefault(event.attr, set()).add(os.path.abspath(self.source.path))
+        return self.files.methods.get(event.attr, set())
+
+    def tell_methods(self) -> None:
+        """Let other files know which methods of this file's modules run a module, and which turn gradients off."""
+        for cls in self.symbols.classes.values():
+            for name, method in cls.methods.items() if cls.module else ():
+                trace = self.traces[method]
+                off = trace.no_grad or any(e.no_grad and self.is_model_call(e) for e in trace.events)
+                if off or self.runs_within(method):
+                    self.files.running.setdefault(name, set()).add(not off)
 
     def trains(self, event: Event) -> bool:
         """Does this event go backward: by itself, or by the function of the file that it calls?"""
@@ -409,11 +475,6 @@ class Program(Owner):
                 if names.RANK_TEST.search(dotted(part) or getattr(part, "attr", "")):
                     return True
         return False
-
-    def binds(self, trace: Trace, name: str, loop: Loop) -> list[Event]:
-        """Where a name gets a new value within a loop."""
-        return [e for e in trace.inside(loop) if e.name == name and (
-            e.kind == "bind" or e.kind == "delete" or e.kind == "call" and False)]
 
     def roots(self) -> set[str]:
         return {q.partition(".")[0] for q in self.symbols.imports.values()}

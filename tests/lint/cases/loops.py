@@ -215,3 +215,43 @@ for epoch in range(3):
         criterion(net(x), y).backward()
         optimizer.step()
     how_good(net, loader)
+#: bad 110 one loop for both phases
+for phase in ("train", "valid"):
+    if phase == "train":
+        model.train()
+    else:
+        model.eval()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)  # PLM110
+        if phase == "train":
+            loss.backward()
+            optimizer.step()
+#: good 110 one loop for both phases, which turns gradients off for one
+for phase in ("train", "valid"):
+    if phase == "train":
+        model.train()
+    else:
+        model.eval()
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.set_grad_enabled(phase == "train"):
+            loss = criterion(model(x), y)
+        if phase == "train":
+            loss.backward()
+            optimizer.step()
+#: good 110 the caller turns gradients off for one of the phases
+def run(learns):
+    if learns:
+        model.train()
+    else:
+        model.eval()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if learns:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+run(True)
+with torch.no_grad():
+    run(False)

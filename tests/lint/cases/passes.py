@@ -178,3 +178,63 @@ for x, y in loader:
     optimizer.step()
     optimizer.zero_grad()
     taken.clear()
+
+#: bad 110 a function, and an object that is not a module, run the model for the loop
+class Actor:
+    def __init__(self, net):
+        self.net = net
+    def choose(self, state):
+        return self.net(state).argmax(-1)
+def answer(net, picture):
+    return net(picture).softmax(-1).argmax(-1)
+actor = Actor(model)
+for picture in pictures:
+    print(answer(model, picture))  # PLM110
+while running:
+    state = play(actor.choose(state))  # PLM110
+
+#: good 110 what runs the model keeps what the update goes back through
+class Player:
+    def __init__(self, net):
+        self.net = net
+        self.kept = []
+    def choose(self, state):
+        chances = torch.distributions.Categorical(self.net(state))
+        action = chances.sample()
+        self.kept.append(chances.log_prob(action))
+        return action.item()
+player = Player(model)
+while running:
+    state = play(player.choose(state))
+sum(player.kept).backward()
+optimizer.step()
+player.kept.clear()
+
+#: good 110 a function that turns gradients off by itself
+@torch.no_grad()
+def answer(net, picture):
+    return net(picture).argmax(-1)
+for picture in pictures:
+    print(answer(model, picture))
+
+#: good 110 a function that only makes a layer for itself
+def shares(scores):
+    softmax = nn.Softmax(-1)
+    return nn.Sigmoid()(scores), softmax(scores)
+for picture in pictures:
+    kept = shares(picture)
+    print(kept)
+
+#: good 110 the function that loads it freezes it
+class Viewer:
+    def __init__(self):
+        self.net = self.load()
+    def load(self):
+        net = nn.Sequential(nn.Linear(8, 8))
+        for weight in net.parameters():
+            weight.requires_grad = False
+        net.eval()
+        return net.cuda()
+    def look(self, pictures):
+        for picture in pictures:
+            print(self.net(picture).argmax(-1))

@@ -401,3 +401,51 @@ for x, y in loader:
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+#: bad 119 a generator whose weights are clipped by a function for apply()
+class Clip:
+    def __call__(self, part):
+        if hasattr(part, "scale"):
+            part.scale.data.clamp_(0, 1)
+clip = Clip()
+maker = nn.Sequential(nn.Linear(8, 8)).to(device)
+judge = nn.Sequential(nn.Linear(8, 1)).to(device)
+optimizer_a = torch.optim.Adam(maker.parameters())
+optimizer_b = torch.optim.Adam(judge.parameters())
+for x, y in loader:
+    optimizer_b.zero_grad()
+    made = maker(torch.randn(8, 8))  # PLM119
+    loss = judge(made).mean() - judge(x).mean()
+    loss.backward()
+    optimizer_b.step()
+    optimizer_a.zero_grad()
+    loss = -judge(maker(torch.randn(8, 8))).mean()
+    loss.backward()
+    optimizer_a.step()
+    maker.apply(clip)
+#: bad 110 a fixed member from torch.load in a training step
+class Trainer:
+    def __init__(self):
+        self.guide = torch.load("guide.pt")
+        self.guide.eval().to("cuda")
+        self.guide.eval()
+        self.net = nn.Sequential(nn.Linear(8, 8)).cuda()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
+    def step(self, x):
+        wanted = self.guide(x)  # PLM110
+        loss = F.mse_loss(self.net(x), wanted.detach())
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+#: bad 119 a pass of which nothing is used, in a function that is the whole step
+class Steps:
+    def __init__(self):
+        self.judge = nn.Sequential(nn.Linear(8, 8)).cuda()
+        self.net = nn.Sequential(nn.Linear(8, 8)).cuda()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
+    def step(self, x):
+        real = self.judge(x)  # PLM119
+        score = real[0]
+        loss = self.judge(self.net(x)).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()

@@ -1080,6 +1080,31 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     _tell_evaluation(ctx, trace, loop, event, quiet)
 
 
+@checks("PLM110")
+def phases(ctx: Context) -> None:
+    """One loop for training and evaluation: the model is put into eval mode in the other branch of the test that the backward pass is behind."""
+    for trace in ctx.traces:
+        callers = ctx.program.callers.get(trace.function, ())
+        if any(c.no_grad for c in callers) or any(off for _, off in ctx.program.known(trace.function)):
+            continue  # the caller turns gradients off for the evaluation
+        for loop in ctx.steps(trace):
+            inside = trace.inside(loop)
+            tests = [_arms(e) for e in inside if ctx.program.is_backward(e)]
+            quiet = {e.receiver: arms for e in trace.events[:loop.end] if e.kind == "call" and e.attr == "eval" and e.receiver and (
+                arms := {(text, 1 - at) for text, at in _arms(e)}) and all(arms & t for t in tests)}
+            for event in inside if not loop.framework else ():
+                if ctx.program.is_model_call(event) and not event.no_grad and event.every(loop) and (event.receiver or event.attr) in quiet:
+                    test = min(text for text, _ in quiet[event.receiver or event.attr])
+                    ctx.report("PLM110", event.node, "the model builds a graph for the batches of an evaluation, too: model.eval() does not stop that", confidence=MEDIUM,
+                               evidence=[f"the backward pass is behind 'if {test}', and eval() is in the other branch of it"], fix=[f"with torch.set_grad_enabled({test}):"])
+                    break
+
+
+def _arms(event: Event) -> set[tuple[str, int]]:
+    """The tests that an event is behind, and on which side."""
+    return {(ast.unparse(node.test), at) for node, at, _ in event.path if isinstance(node, ast.If)}
+
+
 def _models_called(called: list[Event]) -> set[str]:
     return {e.receiver or e.attr for e in called}
 
@@ -1162,7 +1187,8 @@ def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
         if event.receiver in models and event.call.args and constant(event.call.args[0]) is False:
             return True
     roots = {m.split(".")[0] if not m.startswith("self.") else ".".join(m.split(".")[:2]) for m in models}
-    return any(e.attr in ("parameters", "named_parameters") and e.receiver in models | roots and isinstance(e.stmt, ast.For) and any(
+    given = models | roots  # or what a function freezes and returns
+    return any((e.receiver in given or e.receiver in ctx.returned_directly(ctx.trace(e))) and isinstance(e.stmt, ast.For) and any(
         isinstance(n, ast.Assign) and constant(n.value) is False and isinstance(n.targets[0], ast.Attribute) and n.targets[0].attr == "requires_grad"
         for part in e.stmt.body for n in ast.walk(part)) for e in ctx.calls("parameters", "named_parameters"))
 

@@ -20,9 +20,9 @@ def single_passes(ctx: Context) -> None:
     if not ctx.gpu or ctx.in_benchmark or ctx.mentions("requires_grad = False", "requires_grad_(False", "set_grad_enabled", "torch.autograd.grad("):
         return
     told = _reported(ctx, "PLM110", "PLM119")
+    within = {ctx.program.called_function(e) for e in ctx.program.events() if e.kind == "call" and _at(ctx, e.node) in told}
     for trace in ctx.traces:
-        cls = trace.function.cls
-        if cls is not None and (cls.module or cls.lightning or cls.trainer) or ctx.program.no_grad(trace.function):
+        if trace.function in within or _of_a_framework(trace) or ctx.program.no_grad(trace.function):
             continue
         found = [e for e in trace.events if _builds(ctx, trace, e) and _at(ctx, e.node) not in told]
         if found and not isinstance(trace.function.node, ast.Module) and any(e.kind == "call" and _at(ctx, e.node) in told for e in trace.events):
@@ -31,12 +31,24 @@ def single_passes(ctx: Context) -> None:
         if not found:
             continue
         first = found[0]
-        more = sorted({str(line) for cell, line in (_at(ctx, e.node) for e in found[1:]) if cell == _at(ctx, first.node)[0]} - {str(_at(ctx, first.node)[1])}, key=int)
+        more = _other_lines(ctx, found)
         ctx.report("PLM110", first.node, "this pass builds a graph, and what is used of its result needs none", confidence=HIGH if first.of is not None and first.of.cls is not None else MEDIUM,
                    edits=inference_edits(ctx, trace) if len(found) == sum(ctx.program.runs_model(e) for e in trace.events) else [],
                    evidence=[f"no backward pass, object or caller gets what {source.segment(first.call.func)}() returns, and no torch.no_grad() is around it"] + (
                        [f"also in line{'s' if len(more) > 1 else ''} {', '.join(more)}"] if more else []),
                    fix=["torch.no_grad() around it"])
+
+
+def _other_lines(ctx: Context, found: list[Event]) -> list[str]:
+    """The lines of all but the first, in the first one's cell."""
+    (cell, line), *rest = [_at(ctx, e.node) for e in found]
+    return [str(n) for n in sorted({n for c, n in rest if c == cell} - {line})]
+
+
+def _of_a_framework(trace: Trace) -> bool:
+    """Is it a method of a module, or of a trainer, whose results go to what calls it?"""
+    cls = trace.function.cls
+    return cls is not None and (cls.module or cls.lightning or cls.trainer)
 
 
 @checks("PLM119")
@@ -45,8 +57,9 @@ def unused_passes(ctx: Context) -> None:
     if ctx.mentions("register_forward_hook", "register_forward_pre_hook"):
         return  # a hook may take what it needs
     for trace in ctx.traces:
+        whole = not isinstance(trace.function.node, ast.Module) and any(e.loop is None and ctx.program.is_backward(e) for e in trace.events)  # the function is the step
         for event in trace.events:
-            if event.kind != "call" or ctx.step_of(event) is None or not _builds(ctx, trace, event) or _leaves_something(ctx, event) or not _Flow(ctx, trace, event).unread():
+            if event.kind != "call" or not whole and ctx.step_of(event) is None or not _builds(ctx, trace, event) or _leaves_something(ctx, event) or not _Flow(ctx, trace, event).unread():
                 continue
             ctx.report("PLM119", event.node, "nothing uses what this pass returns, or what is made of it; it builds a graph all the same",
                        confidence=HIGH if event.of is not None and event.of.cls is not None else MEDIUM,

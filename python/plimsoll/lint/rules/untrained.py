@@ -157,6 +157,8 @@ def _may_change(ctx: Context, event: Event, known: set[str]) -> bool:
     """Is it asked for its parameters, or those of a part of it, or given to a function that may be?"""
     if event.kind != "call":
         return False
+    if event.attr == "apply" and event.args and (meant := event.args[0].function or event.args[0].cls) is not None:
+        return event.receiver in known and "requires_grad" in (ast.get_source_segment(ctx.program.home(meant).source.text, meant.node) or "")
     if event.attr in ("requires_grad_", "apply", "parameters", "named_parameters", "modules", "named_modules"):
         return any(event.receiver == name or event.receiver.startswith(name + ".") for name in known)
     if not any(dotted(part) in known for given in _given(event) for part in _elements(given)) or event.name.startswith(("torch.", "copy.")) or event.name in ("print", "len"):
