@@ -717,8 +717,9 @@ static double wander(const double *y, size_t n)
 	double tie = 0, square = 1e-300, before = 0;
 	size_t from, k;
 
+	/* Too few to see that neighbours go together, or to tell noise from a rise and a fall. */
 	if (n < 32)
-		sigma *= 1.5; /* too few to see that neighbours go together */
+		sigma = 1.5 * fmin(sigma, noise_of_bends(y, n));
 	if (n < 16)
 		return sigma;
 	from = n > 40 ? n - 40 : 0;
@@ -758,7 +759,10 @@ static bool rises(const double *y, size_t n, size_t k, double errors, double sig
 			*at = i;
 		}
 	}
-	if (*last - *least < need ||
+	if (*last - *least < need)
+		return false;
+	/* A loss that was never as low as at first has learnt nothing, also if it falls. */
+	if (*at &&
 	    mean(y + n - k / 2, k / 2) < mean(y + n - k, k / 2) - sigma / sqrt((double)k / 4))
 		return false;
 	/* Its quarters too are high: no single spike makes the mean. */

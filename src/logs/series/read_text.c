@@ -262,7 +262,9 @@ struct told {
 	enum series_side side; /* what follows is about */
 	uint32_t series;       /* that its values go to; SERIES_NONE: none yet */
 	bool kept, known, link, metric, step;
+	bool column;            /* nothing but wide space is between the name and the number */
 	bool average;           /* "(0.66)" behind a value: the mean so far */
+	uint64_t lines;         /* that have it */
 	bool sided, evaluation; /* the name shows it itself */
 };
 
@@ -511,6 +513,14 @@ static void weigh(struct told *t)
 	t->evaluation = says.side == SERIES_EVALUATION;
 }
 
+/* The last byte before the spaces at the end of a text; 0: there is none. */
+static char skip_spaces(const char *text, size_t n)
+{
+	while (n && isspace((unsigned char)text[n - 1]))
+		n--;
+	return n ? text[n - 1] : 0;
+}
+
 static struct told tell_text_line(const char *text, size_t n)
 {
 	char words[NAME_BYTES];
@@ -520,6 +530,8 @@ static struct told tell_text_line(const char *text, size_t n)
 	struct told t = { .n = named,
 			  .series = SERIES_NONE,
 			  .link = is_link(text, n),
+			  .column = n > 2 && !memcmp(text + n - 2, "  ", 2) &&
+				    text_line_is_word((unsigned char)skip_spaces(text, n)),
 			  .average = n >= 2 && n < 16 && text[0] == ' ' && text[1] == '(' };
 	bool verb = (named >= 2 && !strncasecmp(name + named - 2, "is", 2)) ||
 		    (named >= 3 && !strncasecmp(name + named - 3, "was", 3));
@@ -545,8 +557,10 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	uint32_t id = n < 200 ? intern_find(&g->words, text, n) : INTERN_NONE;
 	bool given;
 
-	if (id != INTERN_NONE)
+	if (id != INTERN_NONE) {
+		g->told.at[id].lines++;
 		return &g->told.at[id];
+	}
 	*room = tell_text_line(text, n);
 	series_run_mapped(g->run, room->name, room->n, &given);
 	room->kept |= given;
@@ -559,6 +573,14 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	return room;
 }
 
+/* Has the name had values with a mark between it and the number? */
+static bool is_marked(const struct series_run *r, const struct told *t)
+{
+	uint32_t series = intern_find(&r->monitor.names, t->name, t->n);
+
+	return series != INTERN_NONE && r->curves.at[series].marked;
+}
+
 /* A value of the name; one that shows no side is what the line is about. */
 static void put_named(struct line_reading *g, struct told *t, double value)
 {
@@ -567,6 +589,9 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	char name[NAME_BYTES + 17];
 	size_t before = r->row.n;
 
+	/* "accuracy      0.84" of a report, where the training wrote "accuracy: 0.84". */
+	if (t->column && is_marked(r, t))
+		return;
 	g->known += t->known;
 	if (g->status || !t->kept)
 		return;
@@ -579,8 +604,10 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	g->plain_values |= t->known && !(t->sided && t->evaluation);
 	g->status = t->series == SERIES_NONE ? series_row_put(r, t->name, t->n, value, g->err)
 					     : vec_push(r->mem, &r->row, v, g->err);
-	if (r->row.n > before)
+	if (r->row.n > before) {
 		t->series = r->row.at[before].series;
+		r->curves.at[t->series].marked |= !t->column;
+	}
 }
 
 /* A value of a name that stands by itself; one of a column may be "3/100". */
@@ -663,20 +690,16 @@ static double within(struct series_run *r, double step, double of)
 	return (round - !r->rounds_from_0) * of + step;
 }
 
-/* "3/100" of a step within a round, "5/20" of an epoch: the value, and what it says of the run. */
+/* "3/100" of a step within a round: the step. */
 static double of_whole(struct line_reading *g, const struct told *t, const char *p, const char *end,
 		       double value)
 {
 	double of;
 
-	if (p >= end || *p != '/' || !series_number(p + 1, (size_t)(end - p - 1), &of) ||
-	    of < value)
+	if (!t->step || isnan(g->run->row_step) || p >= end || *p != '/' ||
+	    !series_number(p + 1, (size_t)(end - p - 1), &of) || of < value)
 		return value;
-	if (t->step && !isnan(g->run->row_step))
-		value = within(g->run, value, of);
-	if (series_is_epoch(t->name, t->n) && of >= value)
-		g->run->epochs = of;
-	return value;
+	return within(g->run, value, of);
 }
 
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
@@ -1003,8 +1026,8 @@ static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 		names = t->wide;
 		columns = k;
 	}
-	if (k < columns || columns < 2)
-		return false;
+	if (k < columns || columns < 2 || (k > columns && is_bare(line, n)))
+		return false; /* numbers that the head does not name */
 	for (size_t i = 0; i < columns; i++)
 		words += !isdigit((unsigned char)cell[i].at[0]) &&
 			 !series_number(cell[i].at, cell[i].n, &value);
@@ -1251,6 +1274,33 @@ static bool has_lost_number(const struct byte_set *has, const char *line, size_t
 	return false;
 }
 
+#define LEADING "number at the start of the line"
+
+/* "12 loss: 0.3": if a row has no step, the number that it begins with may count the rows. */
+static void put_leading(struct line_reading *g, const char *line, size_t n)
+{
+	struct series_run *r = g->run;
+	struct series_row_value first;
+	size_t took = 0, k;
+	double value;
+
+	while (took < n && isdigit((unsigned char)line[took]))
+		took++;
+	k = took;
+	k += k < n && (line[k] == ':' || line[k] == ',');
+	if (!took || took > 9 || k + 1 >= n || !isspace((unsigned char)line[k]) ||
+	    !isalpha((unsigned char)line[k + 1]) || g->status || !g->known || !r->row.n ||
+	    !isnan(r->row_step) || !isnan(r->row_epoch))
+		return;
+	series_number(line, took, &value);
+	g->status = series_row_put(r, LEADING, sizeof(LEADING) - 1, value, g->err);
+	if (g->status || !isnan(r->row_step))
+		return;
+	first = r->row.at[r->row.n - 1];
+	r->row.at[r->row.n - 1] = r->row.at[0];
+	r->row.at[0] = first;
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
@@ -1287,6 +1337,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		put_text_line(g, "epoch", 5, counted, true);
 	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
 		take_numbers(g, line + counter, n - counter);
+	put_leading(g, line, n);
 	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
 		g->epoch = g->run->row_epoch;
 		g->lasting = g->side;
@@ -1312,6 +1363,35 @@ static void take_pieces(struct line_reading *g, struct source *s, const char *li
 		line += k + (back != NULL);
 		n -= k + (back != NULL);
 	} while (n && !g->run->over && !g->status);
+}
+
+#define RECURS 5 /* lines */
+
+/* The two unknown names that most lines have; of a log without a known one. */
+static void name_unknown(struct line_reading *g)
+{
+	const struct told *most[2] = { NULL, NULL };
+	uint32_t id;
+
+	for (size_t i = 0; i < g->told.n; i++) {
+		const struct told *t = &g->told.at[i];
+
+		if (t->lines + 1 < RECURS || !t->n || t->step ||
+		    !series_name_of(t->name, t->n).unknown ||
+		    (most[0] && t->n == most[0]->n && !memcmp(t->name, most[0]->name, t->n)))
+			continue;
+		if (!most[0] || t->lines > most[0]->lines) {
+			most[1] = most[0];
+			most[0] = t;
+		} else if (!most[1] || t->lines > most[1]->lines) {
+			most[1] = t;
+		}
+	}
+	for (int i = 0; i < 2 && most[i] && !g->status; i++) {
+		g->status = intern_add(&g->run->texts, most[i]->name, most[i]->n, &id, g->err);
+		if (!g->status)
+			g->run->unknown[i] = intern_text(&g->run->texts, id);
+	}
 }
 
 enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
@@ -1351,6 +1431,8 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 	}
 	if (!g->status)
 		give_held(g);
+	if (!in->run->points)
+		name_unknown(g);
 	in->file->clock = g->epoch;
 	st = g->status ? g->status : st;
 	if (!st && g->table.narrow_n) {
