@@ -51,16 +51,9 @@ static struct byte_set text_line_bytes_of(const char *text, size_t n)
 #define HIGH(c) (1ull << ((c)&31))
 #define DIGITS (0x3ffull << '0')
 
-/* Is there a byte of another text that is not there? */
-static bool lacks(const struct byte_set *set, const struct byte_set *of)
-{
-	return of->low & ~set->low || of->high & ~set->high;
-}
-
 struct pattern {
 	struct token at[TOKENS];
 	size_t n;
-	struct byte_set wants; /* bytes without which no line fits */
 };
 
 struct series_patterns {
@@ -70,12 +63,6 @@ struct series_patterns {
 };
 
 static const char *const built_in[] = {
-	"step {step}: train loss {train loss}, val loss {val loss}", /* nanoGPT, evaluation */
-	"Epoch: [{epoch}] [{step}/{*}]{*}loss: {loss}",              /* torchvision, timm, MAE */
-	"Train Epoch: {epoch} [{step}/{*} ({*}]{*}Loss: {loss}",     /* PyTorch's MNIST example */
-	"Iter(train) [{step}/{*}]{*}loss: {loss}",                   /* MMEngine */
-	"Epoch(val) [{epoch}][{*}]{*}loss: {val loss}",              /* MMEngine */
-	"epoch {epoch}{*}train loss {train loss}{*}valid loss {val loss}",
 	"| {step}/{*} batches |{*}| loss {loss} |",           /* PyTorch's word language model */
 	"s:{step} trl:{train loss} lr:{lr} norm:{grad norm}", /* llm.c */
 	"s:{step} tel:{val loss}",
@@ -86,11 +73,9 @@ static const char *const built_in[] = {
 static bool compile(const char *text, struct pattern *p)
 {
 	p->n = 0;
-	p->wants = (struct byte_set){ 0 };
 	while (*text && p->n < TOKENS) {
 		struct token *t = &p->at[p->n++];
 		size_t n = strcspn(text, " {");
-		struct byte_set of;
 
 		if (*text == ' ') {
 			*t = (struct token){ TOKEN_SPACE, NULL, 0 };
@@ -105,9 +90,6 @@ static bool compile(const char *text, struct pattern *p)
 			text = end + 1;
 		} else {
 			*t = (struct token){ TOKEN_TEXT, text, n };
-			of = text_line_bytes_of(text, n);
-			p->wants.low |= of.low;
-			p->wants.high |= of.high;
 			text += n;
 		}
 	}
@@ -677,7 +659,7 @@ static bool is_inside(const char *line, const char *at, const char *end)
 	if (!took || at + took >= end || at[took] != '/')
 		return false;
 	return series_number(at + took + 1, (size_t)(end - at - took - 1), &last) > 0 &&
-	       first < last;
+	       first <= last;
 }
 
 /* "iteration:14 step:228/1044": the steps of a round, and how many it has; rounds are counted from 1, unless one is 0. */
@@ -859,15 +841,13 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 
 /* ---- lines ---- */
 
-static bool by_pattern(struct line_reading *g, const char *line, size_t n,
-		       const struct byte_set *bytes)
+static bool by_pattern(struct line_reading *g, const char *line, size_t n)
 {
 	const struct series_patterns *patterns = g->run->options->patterns;
 	struct match m;
 
 	for (size_t i = 0; patterns && i < patterns->rows.n; i++) {
-		if (lacks(bytes, &patterns->rows.at[i].wants) ||
-		    !matches(&patterns->rows.at[i], line, n, &m))
+		if (!matches(&patterns->rows.at[i], line, n, &m))
 			continue;
 		for (size_t j = 0; j < m.n; j++)
 			if (!g->status)
@@ -1335,7 +1315,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
-	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
+	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n))
 		take_numbers(g, line + counter, n - counter);
 	put_leading(g, line, n);
 	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
