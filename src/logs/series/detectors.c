@@ -687,7 +687,7 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 
 /*
  * The mean of the last 4, 8 or 16 cells of the history is over the smallest such mean before it by 1.2 times and by
- * so many standard errors, and does not fall.  Wider means see what is small next to the noise.
+ * so many standard errors, and does not fall, or the smallest is the first.  Wider means see what is small next to the noise.
  */
 #define DIVERGED_TIMES 0.18 /* ln 1.2 */
 #define DIVERGED_CELLS 8
@@ -1895,7 +1895,7 @@ const struct series_detector series_detectors[] = {
 	  "least squares with a step (Chow 1960), noise by AR(1)" },
 	{ BIT(TRAIN_LOSS), look_diverged, "diverged",
 	  "4, 8 or 16 cells of the history are over the lowest so many by 1.2 times and 6.2 "
-	  "standard errors, and do not fall",
+	  "standard errors, and do not fall or never were as low as at first",
 	  "PaLM section 5.1; llm-foundry KillLossSpike" },
 	{ BIT(GRAD_NORM), look_explosion, "explosion",
 	  "three of five norms over ten times the median and 6 spreads, or one over a hundred "

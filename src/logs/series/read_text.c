@@ -672,16 +672,18 @@ static double within(struct series_run *r, double step, double of)
 	return (round - !r->rounds_from_0) * of + step;
 }
 
-/* "3/100" of a step within a round: the step. */
+/* "3/100" of a step within a round: the step; "5/20" of an epoch also says how many there are. */
 static double of_whole(struct line_reading *g, const struct told *t, const char *p, const char *end,
 		       double value)
 {
 	double of;
 
-	if (!t->step || isnan(g->run->row_step) || p >= end || *p != '/' ||
+	if (!t->step || p >= end || *p != '/' ||
 	    !series_number(p + 1, (size_t)(end - p - 1), &of) || of < value)
 		return value;
-	return within(g->run, value, of);
+	if (series_is_epoch(t->name, t->n))
+		g->run->epochs = of;
+	return isnan(g->run->row_step) ? value : within(g->run, value, of);
 }
 
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,

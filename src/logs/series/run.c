@@ -29,7 +29,7 @@ static void forget_series_run(struct series_run *r)
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = r->unknown[0] = r->unknown[1] = NULL;
-	r->clock_first = r->clock_most = r->clock_last = NAN;
+	r->clock_first = r->clock_most = r->clock_last = r->epochs = NAN;
 	r->splits = r->over = r->rounds_from_0 = false;
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
@@ -70,6 +70,7 @@ void series_run_clear(struct series_run *r)
 	forget_series_run(r);
 	for (size_t i = 0; i < r->files.n; i++) {
 		r->files.at[i].offset = r->files.at[i].start;
+		r->files.at[i].clock = r->files.at[i].start_clock;
 		r->files.at[i].bytes = 0;
 		r->files.at[i].mtime_ns = -1;
 		if (!r->files.at[i].start)
@@ -80,7 +81,7 @@ void series_run_clear(struct series_run *r)
 enum plim_status series_run_add_file(struct series_run *r, const char *path, enum series_kind kind,
 				     struct plim_err *err)
 {
-	struct series_file f = { .kind = kind, .mtime_ns = -1, .clock = NAN };
+	struct series_file f = { .kind = kind, .mtime_ns = -1, .clock = NAN, .start_clock = NAN };
 	uint32_t id;
 	enum plim_status st = intern_add(&r->texts, path, strlen(path), &id, err);
 
@@ -415,7 +416,7 @@ static bool begins_anew(const struct series_run *r, bool *known)
 
 #define RUNS_MAX 256   /* of one file */
 #define BEGINNING 0.02 /* of a run's steps */
-#define EPOCHS_LEAST 2 /* after the first one */
+#define EPOCHS_LEAST 2 /* after the first one, if the log does not say how many there are */
 
 /*
  * Where the rows' clock falls to its beginning, no training was resumed: another run begins, if the loss is that of
@@ -432,8 +433,9 @@ static bool look_at_clock(struct series_run *r)
 	if (isnan(clock))
 		return false;
 	/* Batches begin anew with each epoch; epochs do so with another training only. */
-	anew = r->row_epoch <= r->epoch_first && r->last_epoch >= r->epoch_first + EPOCHS_LEAST &&
-	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step < r->last_row_step);
+	anew = r->row_epoch <= r->epoch_first && r->row_epoch < r->last_epoch &&
+	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs) &&
+	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
 	if ((anew || (fell && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && known) {

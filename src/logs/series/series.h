@@ -261,7 +261,8 @@ struct series_file {
 	int64_t mtime_ns;
 	double rows;        /* of a text: lines that held values */
 	const char *header; /* of a CSV: its first line; interned */
-	double clock;       /* TensorBoard: wall time of its first event */
+	double clock;       /* of a text: the epoch that it named last */
+	double start_clock; /* at `start` */
 };
 
 struct series_options {
@@ -306,6 +307,7 @@ struct series_run {
 	bool followed;       /* which was added to the set */
 	bool no_steps;       /* steps are strays: epochs count */
 	const char *counter; /* an unknown name that counts the rows as a step does; NULL: none */
+	double epochs;       /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	bool rounds_from_0;  /* of steps within rounds */
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
