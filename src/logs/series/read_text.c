@@ -1347,32 +1347,29 @@ static void take_pieces(struct line_reading *g, struct source *s, const char *li
 	} while (n && !g->run->over && !g->status);
 }
 
-#define RECURS 5 /* lines */
+#define RECURS 4 /* lines, after the first */
 
-/* The two unknown names that most lines have; of a log without a known one. */
+/* Of a log without a known name: the two others that most lines have. */
 static void name_unknown(struct line_reading *g)
 {
-	const struct told *most[2] = { NULL, NULL };
-	uint32_t id;
+	const char **names = g->run->unknown;
 
-	for (size_t i = 0; i < g->told.n; i++) {
-		const struct told *t = &g->told.at[i];
+	for (int k = 0; k < 2 && !g->status; k++) {
+		const struct told *most = NULL;
+		uint32_t id;
 
-		if (t->lines + 1 < RECURS || !t->n || t->step ||
-		    !series_name_of(t->name, t->n).unknown ||
-		    (most[0] && t->n == most[0]->n && !memcmp(t->name, most[0]->name, t->n)))
-			continue;
-		if (!most[0] || t->lines > most[0]->lines) {
-			most[1] = most[0];
-			most[0] = t;
-		} else if (!most[1] || t->lines > most[1]->lines) {
-			most[1] = t;
+		for (size_t i = 0; i < g->told.n; i++) {
+			const struct told *t = &g->told.at[i];
+
+			if (t->lines >= (most ? most->lines + 1 : RECURS) && t->n && !t->step &&
+			    series_name_of(t->name, t->n).unknown &&
+			    !(k && strlen(names[0]) == t->n && !memcmp(t->name, names[0], t->n)))
+				most = t;
 		}
-	}
-	for (int i = 0; i < 2 && most[i] && !g->status; i++) {
-		g->status = intern_add(&g->run->texts, most[i]->name, most[i]->n, &id, g->err);
-		if (!g->status)
-			g->run->unknown[i] = intern_text(&g->run->texts, id);
+		if (!most)
+			return;
+		g->status = intern_add(&g->run->texts, most->name, most->n, &id, g->err);
+		names[k] = g->status ? NULL : intern_text(&g->run->texts, id);
 	}
 }
 
