@@ -162,7 +162,9 @@ static enum plim_status take_options(struct plim_curves_hidden *h, const char *c
 		if (!o->monitor)
 			return mem_status(err);
 	}
-	h->options = (struct series_options){ NULL, map, o->map_count, o->patience, o->min_delta };
+	h->options = (struct series_options){ NULL,         map,
+					      o->map_count, o->patience,
+					      o->min_delta, (o->flags & PLIM_CURVES_REDACT) != 0 };
 	st = series_patterns_new(&h->mem, o->patterns_path, &h->patterns, err);
 	h->options.patterns = h->patterns;
 	return st;

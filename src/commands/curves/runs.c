@@ -287,7 +287,7 @@ static const char *verdict_of(struct filling *f)
 {
 	struct plim_curves_run *o = f->out;
 	struct arena *a = &f->h->arena;
-	size_t more = 0;
+	size_t more = 0, unknown = 0;
 
 	for (size_t i = 1; i < o->finding_count; i++)
 		more += o->findings[i].severity != PLIM_SEVERITY_INFO;
@@ -298,11 +298,14 @@ static const char *verdict_of(struct filling *f)
 	    o->best.series)
 		return arena_text(a, f->err, "no loss is logged, and '%s' alone is not judged",
 				  o->best.series);
+	while (unknown + 1 < o->series_count && o->series[unknown].role != PLIM_ROLE_OTHER)
+		unknown++;
 	if (f->r->monitor.train == SERIES_NONE && f->r->monitor.val == SERIES_NONE)
 		return arena_text(a, f->err,
-				  "none of the %zu series is known to be a loss: name it with "
-				  "--map NAME=train_loss",
-				  o->series_count);
+				  "'%s'%s: not known to be a loss or metric; --map "
+				  "NAME=train_loss (or metric, error) says that it is",
+				  o->series_count ? o->series[unknown].name : "",
+				  o->series_count > 1 ? " and the others" : "");
 	if (f->r->points < 8)
 		return arena_text(a, f->err, "only %llu value%s: too few to judge",
 				  (unsigned long long)f->r->points, text_s(f->r->points));

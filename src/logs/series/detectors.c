@@ -490,25 +490,23 @@ static void raise_spike(struct series_monitor *m, uint32_t series, double began,
 #define BUMP_MOST 20
 static const size_t bump_widths[] = { 5, 6, 8, 10, 13, 16, BUMP_MOST };
 
-/* Least squares of a line, or a parabola, and a step of height c from value `from` to `to`. */
+/* Least squares of a line and a step of height c from value `from` to `to`. */
 struct bump {
 	double c, per_error; /* c / (per_error * sigma) is its number of standard errors */
 	double rest;         /* sum of squares that it leaves */
-	double at[3];        /* of 1, x and x^2 less its mean; x from the middle */
-	double square;       /* mean of x^2 */
+	double at[2];        /* of 1 and x, from the middle */
 };
 
-static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to, bool parabola)
+static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to)
 {
 	double mx = (double)(n - 1) / 2, zz = (double)(to - from), yz = 0, yy = 0;
-	double of_y[3] = { 0 }, of_z[3] = { 0 }, size[3] = { 0 };
-	int terms = parabola ? 3 : 2;
-	struct bump b = { .square = ((double)n * (double)n - 1) / 12 };
+	double of_y[2] = { 0 }, of_z[2] = { 0 }, size[2] = { 0 };
+	struct bump b = { 0 };
 
 	for (size_t i = 0; i < n; i++) {
-		double x = (double)i - mx, p[3] = { 1, x, x * x - b.square };
+		double p[2] = { 1, (double)i - mx };
 
-		for (int k = 0; k < terms; k++) {
+		for (int k = 0; k < 2; k++) {
 			of_y[k] += p[k] * y[i];
 			of_z[k] += i >= from && i < to ? p[k] : 0;
 			size[k] += p[k] * p[k];
@@ -516,8 +514,7 @@ static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to, b
 		yy += y[i] * y[i];
 		yz += i >= from && i < to ? y[i] : 0;
 	}
-	for (int k = 0; k < terms;
-	     k++) { /* what the polynomial explains; its parts are orthogonal */
+	for (int k = 0; k < 2; k++) { /* what the polynomial explains; its parts are orthogonal */
 		yy -= of_y[k] * of_y[k] / size[k];
 		yz -= of_y[k] * of_z[k] / size[k];
 		zz -= of_z[k] * of_z[k] / size[k];
@@ -525,16 +522,14 @@ static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to, b
 	b.c = yz / zz;
 	b.per_error = 1 / sqrt(zz);
 	b.rest = fmax(yy - b.c * b.c * zz, 0);
-	for (int k = 0; k < terms; k++)
+	for (int k = 0; k < 2; k++)
 		b.at[k] = (of_y[k] - b.c * of_z[k]) / size[k];
 	return b;
 }
 
 static double line_at(const struct bump *b, size_t n, size_t i)
 {
-	double x = (double)i - (double)(n - 1) / 2;
-
-	return b->at[0] + b->at[1] * x + b->at[2] * (x * x - b->square);
+	return b->at[0] + b->at[1] * ((double)i - (double)(n - 1) / 2);
 }
 
 /* Neighbours of what the fit leaves go together so much that its error is larger by this factor. */
@@ -551,20 +546,19 @@ static double tied(const struct series_watch *w, const double *y, size_t n, size
 
 /* How many standard errors a bump of `width` values that ended BUMP_BEHIND values ago is high; 0: none. */
 static double bump_errors(const struct series_watch *w, const double *y, size_t n, size_t width,
-			  bool parabola, struct bump *b)
+			  struct bump *b)
 {
 	size_t to = n - BUMP_BEHIND, from = to - width;
 	double sigma, errors, fall;
 
-	*b = fit_bump(y, n, from, to, parabola);
+	*b = fit_bump(y, n, from, to);
 	if (b->c < BUMP_LEAST)
 		return 0;
-	sigma = fmax(sqrt(b->rest / (double)(n - (parabola ? 4 : 3))), SPIKE_SPREAD) *
-		tied(w, y, n, from, to, b);
+	sigma = fmax(sqrt(b->rest / (double)(n - 3)), SPIKE_SPREAD) * tied(w, y, n, from, to, b);
 	errors = b->c / (b->per_error * sigma);
 	if (errors < BUMP_ERRORS)
 		return 0;
-	fall = fit_bump(y, n, to, n, parabola).rest;
+	fall = fit_bump(y, n, to, n).rest;
 	return fall - b->rest > BUMP_OVER_FALL * BUMP_OVER_FALL * sigma * sigma ? errors : 0;
 }
 
@@ -636,11 +630,10 @@ static void look_bump(struct series_monitor *m, uint32_t series, double step, do
 		return;
 	for (size_t i = 0; i < n; i++)
 		y[i] = log(y[i]);
-	for (size_t i = 0; i < 2 * sizeof(bump_widths) / sizeof(*bump_widths); i++) {
-		size_t wide = bump_widths[i / 2], wants = BUMP_BEFORE + wide + BUMP_BEHIND;
+	for (size_t i = 0; i < sizeof(bump_widths) / sizeof(*bump_widths); i++) {
+		size_t wide = bump_widths[i], wants = BUMP_BEFORE + wide + BUMP_BEHIND;
 		size_t all = n < wants ? n : wants;
-		double errors =
-			all < wide + 22 ? 0 : bump_errors(w, y + n - all, all, wide, i % 2, &b);
+		double errors = all < wide + 22 ? 0 : bump_errors(w, y + n - all, all, wide, &b);
 
 		if (errors > best) {
 			best = errors;
@@ -687,7 +680,7 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 
 /*
  * The mean of the last 4, 8 or 16 cells of the history is over the smallest such mean before it by 1.2 times and by
- * so many standard errors, and does not fall.  Wider means see what is small next to the noise.
+ * so many standard errors, and does not fall, or the smallest is the first.  Wider means see what is small next to the noise.
  */
 #define DIVERGED_TIMES 0.18 /* ln 1.2 */
 #define DIVERGED_CELLS 8
@@ -717,8 +710,9 @@ static double wander(const double *y, size_t n)
 	double tie = 0, square = 1e-300, before = 0;
 	size_t from, k;
 
+	/* Too few to see that neighbours go together, or to tell noise from a rise and a fall. */
 	if (n < 32)
-		sigma *= 1.5; /* too few to see that neighbours go together */
+		sigma = 1.5 * fmin(sigma, noise_of_bends(y, n));
 	if (n < 16)
 		return sigma;
 	from = n > 40 ? n - 40 : 0;
@@ -758,7 +752,10 @@ static bool rises(const double *y, size_t n, size_t k, double errors, double sig
 			*at = i;
 		}
 	}
-	if (*last - *least < need ||
+	if (*last - *least < need)
+		return false;
+	/* A loss that was never as low as at first has learnt nothing, also if it falls. */
+	if (*at &&
 	    mean(y + n - k / 2, k / 2) < mean(y + n - k, k / 2) - sigma / sqrt((double)k / 4))
 		return false;
 	/* Its quarters too are high: no single spike makes the mean. */
@@ -1891,7 +1888,7 @@ const struct series_detector series_detectors[] = {
 	  "least squares with a step (Chow 1960), noise by AR(1)" },
 	{ BIT(TRAIN_LOSS), look_diverged, "diverged",
 	  "4, 8 or 16 cells of the history are over the lowest so many by 1.2 times and 6.2 "
-	  "standard errors, and do not fall",
+	  "standard errors, and do not fall or never were as low as at first",
 	  "PaLM section 5.1; llm-foundry KillLossSpike" },
 	{ BIT(GRAD_NORM), look_explosion, "explosion",
 	  "three of five norms over ten times the median and 6 spreads, or one over a hundred "

@@ -51,16 +51,9 @@ static struct byte_set text_line_bytes_of(const char *text, size_t n)
 #define HIGH(c) (1ull << ((c)&31))
 #define DIGITS (0x3ffull << '0')
 
-/* Is there a byte of another text that is not there? */
-static bool lacks(const struct byte_set *set, const struct byte_set *of)
-{
-	return of->low & ~set->low || of->high & ~set->high;
-}
-
 struct pattern {
 	struct token at[TOKENS];
 	size_t n;
-	struct byte_set wants; /* bytes without which no line fits */
 };
 
 struct series_patterns {
@@ -70,12 +63,6 @@ struct series_patterns {
 };
 
 static const char *const built_in[] = {
-	"step {step}: train loss {train loss}, val loss {val loss}", /* nanoGPT, evaluation */
-	"Epoch: [{epoch}] [{step}/{*}]{*}loss: {loss}",              /* torchvision, timm, MAE */
-	"Train Epoch: {epoch} [{step}/{*} ({*}]{*}Loss: {loss}",     /* PyTorch's MNIST example */
-	"Iter(train) [{step}/{*}]{*}loss: {loss}",                   /* MMEngine */
-	"Epoch(val) [{epoch}][{*}]{*}loss: {val loss}",              /* MMEngine */
-	"epoch {epoch}{*}train loss {train loss}{*}valid loss {val loss}",
 	"| {step}/{*} batches |{*}| loss {loss} |",           /* PyTorch's word language model */
 	"s:{step} trl:{train loss} lr:{lr} norm:{grad norm}", /* llm.c */
 	"s:{step} tel:{val loss}",
@@ -86,11 +73,9 @@ static const char *const built_in[] = {
 static bool compile(const char *text, struct pattern *p)
 {
 	p->n = 0;
-	p->wants = (struct byte_set){ 0 };
 	while (*text && p->n < TOKENS) {
 		struct token *t = &p->at[p->n++];
 		size_t n = strcspn(text, " {");
-		struct byte_set of;
 
 		if (*text == ' ') {
 			*t = (struct token){ TOKEN_SPACE, NULL, 0 };
@@ -105,9 +90,6 @@ static bool compile(const char *text, struct pattern *p)
 			text = end + 1;
 		} else {
 			*t = (struct token){ TOKEN_TEXT, text, n };
-			of = text_line_bytes_of(text, n);
-			p->wants.low |= of.low;
-			p->wants.high |= of.high;
 			text += n;
 		}
 	}
@@ -262,7 +244,9 @@ struct told {
 	enum series_side side; /* what follows is about */
 	uint32_t series;       /* that its values go to; SERIES_NONE: none yet */
 	bool kept, known, link, metric, step;
+	bool column;            /* nothing but wide space is between the name and the number */
 	bool average;           /* "(0.66)" behind a value: the mean so far */
+	uint64_t lines;         /* that have it */
 	bool sided, evaluation; /* the name shows it itself */
 };
 
@@ -511,6 +495,14 @@ static void weigh(struct told *t)
 	t->evaluation = says.side == SERIES_EVALUATION;
 }
 
+/* The last byte before the spaces at the end of a text; 0: there is none. */
+static char skip_spaces(const char *text, size_t n)
+{
+	while (n && isspace((unsigned char)text[n - 1]))
+		n--;
+	return n ? text[n - 1] : 0;
+}
+
 static struct told tell_text_line(const char *text, size_t n)
 {
 	char words[NAME_BYTES];
@@ -520,6 +512,8 @@ static struct told tell_text_line(const char *text, size_t n)
 	struct told t = { .n = named,
 			  .series = SERIES_NONE,
 			  .link = is_link(text, n),
+			  .column = n > 2 && !memcmp(text + n - 2, "  ", 2) &&
+				    text_line_is_word((unsigned char)skip_spaces(text, n)),
 			  .average = n >= 2 && n < 16 && text[0] == ' ' && text[1] == '(' };
 	bool verb = (named >= 2 && !strncasecmp(name + named - 2, "is", 2)) ||
 		    (named >= 3 && !strncasecmp(name + named - 3, "was", 3));
@@ -545,8 +539,10 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	uint32_t id = n < 200 ? intern_find(&g->words, text, n) : INTERN_NONE;
 	bool given;
 
-	if (id != INTERN_NONE)
+	if (id != INTERN_NONE) {
+		g->told.at[id].lines++;
 		return &g->told.at[id];
+	}
 	*room = tell_text_line(text, n);
 	series_run_mapped(g->run, room->name, room->n, &given);
 	room->kept |= given;
@@ -559,6 +555,14 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	return room;
 }
 
+/* Has the name had values with a mark between it and the number? */
+static bool is_marked(const struct series_run *r, const struct told *t)
+{
+	uint32_t series = intern_find(&r->monitor.names, t->name, t->n);
+
+	return series != INTERN_NONE && r->curves.at[series].marked;
+}
+
 /* A value of the name; one that shows no side is what the line is about. */
 static void put_named(struct line_reading *g, struct told *t, double value)
 {
@@ -567,6 +571,9 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	char name[NAME_BYTES + 17];
 	size_t before = r->row.n;
 
+	/* "accuracy      0.84" of a report, where the training wrote "accuracy: 0.84". */
+	if (t->column && is_marked(r, t))
+		return;
 	g->known += t->known;
 	if (g->status || !t->kept)
 		return;
@@ -579,8 +586,10 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	g->plain_values |= t->known && !(t->sided && t->evaluation);
 	g->status = t->series == SERIES_NONE ? series_row_put(r, t->name, t->n, value, g->err)
 					     : vec_push(r->mem, &r->row, v, g->err);
-	if (r->row.n > before)
+	if (r->row.n > before) {
 		t->series = r->row.at[before].series;
+		r->curves.at[t->series].marked |= !t->column;
+	}
 }
 
 /* A value of a name that stands by itself; one of a column may be "3/100". */
@@ -650,7 +659,7 @@ static bool is_inside(const char *line, const char *at, const char *end)
 	if (!took || at + took >= end || at[took] != '/')
 		return false;
 	return series_number(at + took + 1, (size_t)(end - at - took - 1), &last) > 0 &&
-	       first < last;
+	       first <= last;
 }
 
 /* "iteration:14 step:228/1044": the steps of a round, and how many it has; rounds are counted from 1, unless one is 0. */
@@ -663,20 +672,18 @@ static double within(struct series_run *r, double step, double of)
 	return (round - !r->rounds_from_0) * of + step;
 }
 
-/* "3/100" of a step within a round, "5/20" of an epoch: the value, and what it says of the run. */
+/* "3/100" of a step within a round: the step; "5/20" of an epoch also says how many there are. */
 static double of_whole(struct line_reading *g, const struct told *t, const char *p, const char *end,
 		       double value)
 {
 	double of;
 
-	if (p >= end || *p != '/' || !series_number(p + 1, (size_t)(end - p - 1), &of) ||
-	    of < value)
+	if (!t->step || p >= end || *p != '/' ||
+	    !series_number(p + 1, (size_t)(end - p - 1), &of) || of < value)
 		return value;
-	if (t->step && !isnan(g->run->row_step))
-		value = within(g->run, value, of);
-	if (series_is_epoch(t->name, t->n) && of >= value)
+	if (series_is_epoch(t->name, t->n))
 		g->run->epochs = of;
-	return value;
+	return isnan(g->run->row_step) ? value : within(g->run, value, of);
 }
 
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
@@ -836,15 +843,13 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 
 /* ---- lines ---- */
 
-static bool by_pattern(struct line_reading *g, const char *line, size_t n,
-		       const struct byte_set *bytes)
+static bool by_pattern(struct line_reading *g, const char *line, size_t n)
 {
 	const struct series_patterns *patterns = g->run->options->patterns;
 	struct match m;
 
 	for (size_t i = 0; patterns && i < patterns->rows.n; i++) {
-		if (lacks(bytes, &patterns->rows.at[i].wants) ||
-		    !matches(&patterns->rows.at[i], line, n, &m))
+		if (!matches(&patterns->rows.at[i], line, n, &m))
 			continue;
 		for (size_t j = 0; j < m.n; j++)
 			if (!g->status)
@@ -1003,8 +1008,8 @@ static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 		names = t->wide;
 		columns = k;
 	}
-	if (k < columns || columns < 2)
-		return false;
+	if (k < columns || columns < 2 || (k > columns && is_bare(line, n)))
+		return false; /* numbers that the head does not name */
 	for (size_t i = 0; i < columns; i++)
 		words += !isdigit((unsigned char)cell[i].at[0]) &&
 			 !series_number(cell[i].at, cell[i].n, &value);
@@ -1251,6 +1256,33 @@ static bool has_lost_number(const struct byte_set *has, const char *line, size_t
 	return false;
 }
 
+#define LEADING "number at the start of the line"
+
+/* "12 loss: 0.3": if a row has no step, the number that it begins with may count the rows. */
+static void put_leading(struct line_reading *g, const char *line, size_t n)
+{
+	struct series_run *r = g->run;
+	struct series_row_value first;
+	size_t took = 0, k;
+	double value;
+
+	while (took < n && isdigit((unsigned char)line[took]))
+		took++;
+	k = took;
+	k += k < n && (line[k] == ':' || line[k] == ',');
+	if (!took || took > 9 || k + 1 >= n || !isspace((unsigned char)line[k]) ||
+	    !isalpha((unsigned char)line[k + 1]) || g->status || !g->known || !r->row.n ||
+	    !isnan(r->row_step) || !isnan(r->row_epoch))
+		return;
+	series_number(line, took, &value);
+	g->status = series_row_put(r, LEADING, sizeof(LEADING) - 1, value, g->err);
+	if (g->status || !isnan(r->row_step))
+		return;
+	first = r->row.at[r->row.n - 1];
+	r->row.at[r->row.n - 1] = r->row.at[0];
+	r->row.at[0] = first;
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
@@ -1285,8 +1317,9 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
-	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n, &has))
+	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n))
 		take_numbers(g, line + counter, n - counter);
+	put_leading(g, line, n);
 	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
 		g->epoch = g->run->row_epoch;
 		g->lasting = g->side;
@@ -1312,6 +1345,32 @@ static void take_pieces(struct line_reading *g, struct source *s, const char *li
 		line += k + (back != NULL);
 		n -= k + (back != NULL);
 	} while (n && !g->run->over && !g->status);
+}
+
+#define RECURS 4 /* lines, after the first */
+
+/* Of a log without a known name: the two others that most lines have. */
+static void name_unknown(struct line_reading *g)
+{
+	const char **names = g->run->unknown;
+
+	for (int k = 0; k < 2 && !g->status; k++) {
+		const struct told *most = NULL;
+		uint32_t id;
+
+		for (size_t i = 0; i < g->told.n; i++) {
+			const struct told *t = &g->told.at[i];
+
+			if (t->lines >= (most ? most->lines + 1 : RECURS) && t->n && !t->step &&
+			    series_name_of(t->name, t->n).unknown &&
+			    !(k && strlen(names[0]) == t->n && !memcmp(t->name, names[0], t->n)))
+				most = t;
+		}
+		if (!most)
+			return;
+		g->status = intern_add(&g->run->texts, most->name, most->n, &id, g->err);
+		names[k] = g->status ? NULL : intern_text(&g->run->texts, id);
+	}
 }
 
 enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
@@ -1351,6 +1410,8 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 	}
 	if (!g->status)
 		give_held(g);
+	if (!in->run->points)
+		name_unknown(g);
 	in->file->clock = g->epoch;
 	st = g->status ? g->status : st;
 	if (!st && g->table.narrow_n) {

@@ -28,7 +28,7 @@ static void forget_series_run(struct series_run *r)
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
-	r->best_checkpoint = NULL;
+	r->best_checkpoint = r->unknown[0] = r->unknown[1] = NULL;
 	r->clock_first = r->clock_most = r->clock_last = r->epochs = NAN;
 	r->splits = r->over = r->rounds_from_0 = false;
 	r->row.n = r->notes.n = r->cuts.n = 0;
@@ -70,6 +70,7 @@ void series_run_clear(struct series_run *r)
 	forget_series_run(r);
 	for (size_t i = 0; i < r->files.n; i++) {
 		r->files.at[i].offset = r->files.at[i].start;
+		r->files.at[i].clock = r->files.at[i].start_clock;
 		r->files.at[i].bytes = 0;
 		r->files.at[i].mtime_ns = -1;
 		if (!r->files.at[i].start)
@@ -80,7 +81,7 @@ void series_run_clear(struct series_run *r)
 enum plim_status series_run_add_file(struct series_run *r, const char *path, enum series_kind kind,
 				     struct plim_err *err)
 {
-	struct series_file f = { .kind = kind, .mtime_ns = -1, .clock = NAN };
+	struct series_file f = { .kind = kind, .mtime_ns = -1, .clock = NAN, .start_clock = NAN };
 	uint32_t id;
 	enum plim_status st = intern_add(&r->texts, path, strlen(path), &id, err);
 
@@ -391,36 +392,17 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 
 #define RECENT 16 /* values that tell where a loss was */
 
-/* Has the row all values of the run's first row, some of which have changed since?  The same seed does that. */
-static bool repeats_first(const struct series_run *r)
-{
-	bool changed = false;
-
-	for (size_t i = 0; i < r->row.n; i++) {
-		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
-
-		if (r->row.at[i].value != w->first)
-			return false;
-		changed |= w->min < w->max && w->last != w->first;
-	}
-	return changed && r->row.n == r->monitor.watches.n;
-}
-
 /*
  * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?
  * *known: can that be reported?
  */
 static bool begins_anew(const struct series_run *r, bool *known)
 {
-	bool lost = false, alive = false; /* losses that never were a number, and others */
-
-	*known = repeats_first(r);
-	for (size_t i = 0; !*known && i < r->row.n; i++) {
+	*known = false;
+	for (size_t i = 0; i < r->row.n; i++) {
 		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
 		double v = r->row.at[i].value, most = -INFINITY;
 
-		lost |= w->role == PLIM_ROLE_TRAIN_LOSS && !w->finite && w->points > 1;
-		alive |= w->role == PLIM_ROLE_TRAIN_LOSS && w->finite;
 		if ((w->role != PLIM_ROLE_TRAIN_LOSS && w->role != PLIM_ROLE_VAL_LOSS) ||
 		    w->finite < 2 || !isfinite(v))
 			continue;
@@ -429,13 +411,12 @@ static bool begins_anew(const struct series_run *r, bool *known)
 			most = fmax(most, w->ring[(w->ring_at + SERIES_RING - k) % SERIES_RING]);
 		return v > most && fabs(v - w->first) <= fabs(v - w->last);
 	}
-	*known |= lost && !alive;
-	return *known;
+	return false;
 }
 
 #define RUNS_MAX 256   /* of one file */
 #define BEGINNING 0.02 /* of a run's steps */
-#define EPOCHS_LEAST 2 /* after the first one */
+#define EPOCHS_LEAST 2 /* after the first one, if the log does not say how many there are */
 
 /*
  * Where the rows' clock falls to its beginning, no training was resumed: another run begins, if the loss is that of
@@ -447,19 +428,15 @@ static bool look_at_clock(struct series_run *r)
 	bool fell = clock < r->clock_last &&
 		    clock <= r->clock_first + BEGINNING * (r->clock_most - r->clock_first) &&
 		    !(r->row_epoch > r->epoch_first);
-	bool known = false;
+	bool known = false, anew;
 
 	if (isnan(clock))
 		return false;
-	/* "Epoch 20/20", then "Epoch 1/20". */
-	if (r->last_epoch >= r->epochs && r->row_epoch <= 1 && r->row_epoch < r->last_epoch &&
-	    r->splits && r->part + 1 < RUNS_MAX)
-		return true;
 	/* Batches begin anew with each epoch; epochs do so with another training only. */
-	if (isnan(r->row_step) && isnan(r->last_row_step) && clock <= r->clock_first &&
-	    r->clock_most >= r->clock_first + EPOCHS_LEAST && r->splits && r->part + 1 < RUNS_MAX)
-		return true;
-	if (fell && begins_anew(r, &known) && r->splits && r->part + 1 < RUNS_MAX)
+	anew = r->row_epoch <= r->epoch_first && r->row_epoch < r->last_epoch &&
+	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs) &&
+	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
+	if ((anew || (fell && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && known) {
 		r->step_base += r->clock_most + (clock == 0) - (clock > 1 ? clock - 1 : 0);

@@ -229,6 +229,7 @@ struct series_curve {
 	uint64_t rises, steady;    /* rows in which it rose, and by that much */
 	uint64_t breaks; /* rows in which it did not, within an epoch: training was resumed */
 	bool counts;
+	bool marked; /* of a text: its name is not parted from its values by wide space alone */
 };
 
 /* Values of a series from `ordinal` on to the next cut are void if their step is `step` or later. */
@@ -260,7 +261,8 @@ struct series_file {
 	int64_t mtime_ns;
 	double rows;        /* of a text: lines that held values */
 	const char *header; /* of a CSV: its first line; interned */
-	double clock;       /* TensorBoard: wall time of its first event */
+	double clock;       /* of a text: the epoch that it named last */
+	double start_clock; /* at `start` */
 };
 
 struct series_options {
@@ -269,6 +271,7 @@ struct series_options {
 	size_t map_count;
 	uint64_t patience; /* PLIM_UNKNOWN: each its own */
 	double min_delta;
+	bool redact; /* an error shows no name of a log */
 };
 
 struct series_row_value {
@@ -304,12 +307,13 @@ struct series_run {
 	bool followed;       /* which was added to the set */
 	bool no_steps;       /* steps are strays: epochs count */
 	const char *counter; /* an unknown name that counts the rows as a step does; NULL: none */
-	bool rounds_from_0;  /* of steps within rounds */
 	double epochs;       /* that the log says there are: "epoch 3/20"; NaN: it does not */
+	bool rounds_from_0;  /* of steps within rounds */
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
-	uint64_t bare;   /* lines of a text that hold nothing but numbers */
-	uint64_t within; /* lines of an evaluation that went on */
+	const char *unknown[2]; /* names that recur in a text without a known one */
+	uint64_t bare;          /* lines of a text that hold nothing but numbers */
+	uint64_t within;        /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */
 	uint64_t

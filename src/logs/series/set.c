@@ -102,6 +102,7 @@ static enum plim_status follow_series_set(struct series_set *s, struct series_ru
 	next = s->runs.at[s->runs.n - 1];
 	next->part = r->part + 1;
 	next->files.at[0].start = next->files.at[0].offset = f->offset;
+	next->files.at[0].clock = next->files.at[0].start_clock = f->clock;
 	next->name = arena_text(&s->kept, err, "%s, run %u", short_name(f->path), next->part + 1);
 	if (!next->name)
 		return mem_status(err);
@@ -163,16 +164,29 @@ static enum plim_status look_at_path(struct series_set *s, const char *path, str
 
 #define BARE_LINES 5
 
-/* Why a file has no values: the end of a sentence about it. */
-static const char *why_empty(const struct series_run *r, const char *path)
+/* A file that was named has no values; why? */
+static enum plim_status refuse_empty(struct series_set *s, const struct series_run *r,
+				     const char *path, struct plim_err *err)
 {
+	const char *a = r->unknown[0], *b = r->unknown[1];
+
 	if (r->files.at[0].bytes == 0 && strcmp(path, "-") != 0)
-		return "is empty";
+		return err_set(err, PLIM_E_FORMAT, "'%s' is empty", path);
 	if (r->bare >= BARE_LINES)
-		return "holds columns of numbers without names: --patterns FILE names them, "
-		       "with a line like '{step} {loss}'";
-	return "holds no values of a training that are understood here; --map NAME=ROLE says "
-	       "what a name means, --patterns FILE how text is read";
+		return err_set(err, PLIM_E_FORMAT,
+			       "'%s' holds columns of numbers without names: --patterns FILE "
+			       "names them, with a line like '{step} {loss}'",
+			       path);
+	if (a && !s->options->redact)
+		return err_set(err, PLIM_E_FORMAT,
+			       "'%s' has values of '%s'%s%s%s, and it is not known what %s: --map "
+			       "NAME=ROLE says it (metric, error, train_loss, val_loss)",
+			       path, a, b ? " and '" : "", b ? b : "", b ? "'" : "",
+			       b ? "these are" : "this is");
+	return err_set(err, PLIM_E_FORMAT,
+		       "'%s' holds no values of a training that are understood here; --map "
+		       "NAME=ROLE says what a name means, --patterns FILE how text is read",
+		       path);
 }
 
 /* A file that was named has to hold something; in a folder there are many that only look like logs. */
@@ -183,8 +197,7 @@ static enum plim_status drop_empty(struct series_set *s, size_t i, const char *c
 
 	for (size_t j = 0; j < named_count; j++)
 		if (!strcmp(named[j], r->files.at[0].path))
-			return err_set(err, PLIM_E_FORMAT, "'%s' %s", named[j],
-				       why_empty(r, named[j]));
+			return refuse_empty(s, r, named[j], err);
 	series_run_release(r);
 	mem_free(s->mem, r, 1, sizeof(*r));
 	s->runs.n--;
