@@ -235,10 +235,8 @@ static enum plim_status take_config(struct plim_plan *p, const struct plim_plan_
 				    struct plim_err *err)
 {
 	struct plan_choice own = { .recipe = p->hidden->recipe, .settings = o->settings };
-	const char *variable =
-		o->torch && o->torch < 209 ? "PYTORCH_CUDA_ALLOC_CONF" : "PYTORCH_ALLOC_CONF";
 	const struct plim_plan_rung *rung = rungs_picked(p->ladder, p->ladder_count);
-	enum plim_status st = plan_write_config(p, &own, variable, &p->config, err);
+	enum plim_status st = plan_write_config(p, &own, &p->config, err);
 
 	p->hidden->paste = o->paste;
 	/* a file was read: what is to be changed in it is said in its own keys */

@@ -352,10 +352,8 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 /* Fill p->ladder for a run that does not fit. */
 enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options *o,
 			    struct plim_err *err);
-/* `variable`: of the environment, for the allocator's settings. */
 enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
-				   const char *variable, struct plim_plan_config *out,
-				   struct plim_err *err);
+				   struct plim_plan_config *out, struct plim_err *err);
 
 /* Is it DeepSpeed that shares states out, or keeps copies in fp32?  And the optimizer's name in quotes, as the Trainer has it. */
 bool plan_by_deepspeed(const struct plan_recipe *r);

@@ -113,9 +113,6 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 				    struct plim_err *err)
 {
 	struct plim_plan *p = c->plan;
-	const char *variable = c->options->torch && c->options->torch < 209
-				       ? "PYTORCH_CUDA_ALLOC_CONF"
-				       : "PYTORCH_ALLOC_CONF";
 	struct plim_plan_rung row = { .rung = name,
 				      .cost = cost_of(c, rung, choice, err),
 				      .changes_results = rung->changes_results };
@@ -131,7 +128,7 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 	    (goal.fits && row.fits != PLIM_TRI_YES))
 		return st;
 	row.saved_bytes = c->needed - row.needed_bytes;
-	st = plan_write_config(p, choice, variable, &row.config, err);
+	st = plan_write_config(p, choice, &row.config, err);
 	if (st)
 		return st;
 	p->ladder[p->ladder_count++] = row;

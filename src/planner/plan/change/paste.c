@@ -518,8 +518,7 @@ static enum plim_status write_call(struct plim_plan *p, const struct plan_choice
 }
 
 enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
-				   const char *variable, struct plim_plan_config *out,
-				   struct plim_err *err)
+				   struct plim_plan_config *out, struct plim_err *err)
 {
 	const struct plan_traced *traced = &p->hidden->traced;
 	/* a trace says a recipe of Transformers, or no one knows what to paste */
@@ -544,7 +543,8 @@ enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice
 	else if (!st && c->own_allocator)
 		out->script = "import plimsoll; plimsoll.allocator.use()  # before CUDA starts";
 	if (!st && c->settings && !c->own_allocator) {
-		out->environment = plan_string(p, err, "%s=%s", variable, c->settings);
+		/* since PyTorch 2.9 also PYTORCH_ALLOC_CONF, which older releases do not read */
+		out->environment = plan_string(p, err, "PYTORCH_CUDA_ALLOC_CONF=%s", c->settings);
 		st = out->environment ? PLIM_OK : mem_status(err);
 	}
 	return st;
