@@ -93,10 +93,14 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 
 /*
  * Phi-3 joins what RoPE turned with what it did not, which leaves head behind head; cuDNN's result lies as the queries do,
- * and is copied to token behind token.
+ * and is copied to token behind token.  LitGPT joins them, too, and FlashAttention's result lies as the queries do as well
+ * (empty_like, flash_api.cpp of PyTorch 2.3).
  */
 static int keeps_heads_apart(const struct builder *b, uint32_t block, struct value q)
 {
+	if (b->r->litgpt)
+		return b->cos.store != TAPE_NONE && b->r->attention != PLAN_EAGER &&
+		       !(b->m->towers[MODEL_TEXT].attention_softcap > 0);
 	return b->cos.store != TAPE_NONE && build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV) &&
 	       b->r->attention != PLAN_EAGER && b->r->device.cudnn_attention &&
 	       (b->t.autocast || q.dtype != TAPE_F32);
