@@ -207,6 +207,27 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 	return y;
 }
 
+/* GPT-NeoX, Phi and Falcon: attention and MLP read the same states, through a norm each or one norm. */
+static struct value parallel_block(struct builder *b, uint32_t block, struct value x)
+{
+	struct tape *t = &b->t;
+	double p = b->m->towers[MODEL_TEXT].hidden_dropout;
+	struct value h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1, x), a, f, y;
+
+	a = attend(b, block, h);
+	tape_set(t, &a, op_dropout(t, a, p));
+	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_NORM2))
+		tape_set(t, &h, build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM2, x));
+	f = feed(b, block, h);
+	tape_set(t, &f, op_dropout(t, f, p));
+	tape_drop(t, &h);
+	y = op_add(t, f, a);
+	tape_set(t, &y, op_add(t, y, x));
+	tape_drop(t, &a);
+	tape_drop(t, &f);
+	return y;
+}
+
 /* GPT-2: what is dropped out stays a name of the block until it returns. */
 static struct value gpt2_block(struct builder *b, uint32_t block, struct value x)
 {
@@ -256,8 +277,10 @@ static struct value block_again(void *self, uint32_t block, struct value x)
 {
 	struct builder *b = self;
 
-	return b->m->towers[MODEL_TEXT].norm == MODEL_LAYER_NORM ? gpt2_block(b, block, x)
-								 : llama_block(b, block, x);
+	if (b->m->towers[MODEL_TEXT].norm != MODEL_LAYER_NORM)
+		return llama_block(b, block, x);
+	return b->m->towers[MODEL_TEXT].parallel ? parallel_block(b, block, x)
+						 : gpt2_block(b, block, x);
 }
 
 /* The logits, of the last token alone where tokens are generated. */
