@@ -61,7 +61,11 @@ enum plim_plan_flags {
 	 * (--old-bitsandbytes, after --quantize) bitsandbytes before 0.43.2: each 4-bit layer keeps
 	 * its input
 	 */
-	PLIM_PLAN_OLD_BITSANDBYTES = 1 << 25
+	PLIM_PLAN_OLD_BITSANDBYTES = 1 << 25,
+	/*
+	 * (--litgpt, after --old-bitsandbytes) the modules and loop of LitGPT's finetune scripts
+	 */
+	PLIM_PLAN_LITGPT = 1 << 26
 };
 
 /*

@@ -415,11 +415,15 @@ enum model_quantization {
 enum plim_status model_copy(struct model *to, const struct model *from, struct plim_err *err);
 
 /*
- * Weights of linear layers as bitsandbytes keeps them; heads stay as they are, and `experts` says whether those are linear
- * layers: a module of experts then holds a matrix of each after the other.  Before model_add_lora.
+ * Weights of linear layers as bitsandbytes keeps them.  What is not always one of them: experts, of which a module then
+ * holds one matrix after the other, and the head.  Before model_add_lora.
  */
-enum plim_status model_quantize(struct model *m, enum model_quantization how, bool experts,
+enum { MODEL_QUANTIZE_EXPERTS = 1, MODEL_QUANTIZE_HEAD = 2 };
+enum plim_status model_quantize(struct model *m, enum model_quantization how, unsigned also,
 				struct plim_err *err);
+
+/* One layer makes queries, keys and values: "qkv_proj".  Not where these have norms.  Before model_quantize. */
+enum plim_status model_join(struct model *m, struct plim_err *err);
 
 /* Of models by numbers that do not say theirs. */
 #define MODEL_USUAL_VOCAB 32000

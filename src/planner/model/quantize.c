@@ -11,10 +11,10 @@
 #define CODES 16
 
 /* Left as they are by Transformers: what makes the output. */
-static bool is_quantized(const struct model_module *module)
+static bool is_quantized(const struct model_module *module, unsigned also)
 {
 	return (module->kind == MODEL_LINEAR || module->kind == MODEL_CONV1D) &&
-	       module->role != MODEL_ROLE_HEAD;
+	       (module->role != MODEL_ROLE_HEAD || also & MODEL_QUANTIZE_HEAD);
 }
 
 static enum plim_status add_state(struct model *m, uint32_t module, const char *dtype,
@@ -67,13 +67,13 @@ struct quantizer {
 	enum plim_status (*weight)(struct model *m, struct model_module *module, uint32_t number,
 				   bool twice, struct plim_err *err);
 	bool twice;
-	bool experts;
+	unsigned also;
 };
 
 static const struct quantizer quantizers[MODEL_QUANTIZATIONS] = {
-	[MODEL_NF4] = { to_4_bits, false, false },
-	[MODEL_NF4_DOUBLE] = { to_4_bits, true, false },
-	[MODEL_INT8] = { to_8_bits, false, false },
+	[MODEL_NF4] = { to_4_bits, false, 0 },
+	[MODEL_NF4_DOUBLE] = { to_4_bits, true, 0 },
+	[MODEL_INT8] = { to_8_bits, false, 0 },
 };
 
 /* A parameter [experts, out, in] becomes as many matrices; gates and what they are multiplied with are two. */
@@ -109,19 +109,19 @@ static enum plim_status change_module(struct model *m, struct model_module *modu
 {
 	const struct quantizer *q = ctx;
 
-	if (q->experts && module->kind == MODEL_EXPERTS && module->n == 1)
+	if (q->also & MODEL_QUANTIZE_EXPERTS && module->kind == MODEL_EXPERTS && module->n == 1)
 		return change_experts(m, module, q, err);
-	if (!is_quantized(module) || !module->n || module->n > 2)
+	if (!is_quantized(module, q->also) || !module->n || module->n > 2)
 		return PLIM_OK;
 	m->tensors.at[module->tensors].flags |= MODEL_IS_FROZEN;
 	return q->weight(m, module, 0, q->twice, err);
 }
 
-enum plim_status model_quantize(struct model *m, enum model_quantization how, bool experts,
+enum plim_status model_quantize(struct model *m, enum model_quantization how, unsigned also,
 				struct plim_err *err)
 {
 	struct quantizer q = quantizers[how];
 
-	q.experts = experts;
+	q.also = also;
 	return model_rebuild(m, change_module, &q, err);
 }

@@ -218,6 +218,12 @@ static bool is_quantized_by_old(const struct model *m, const struct plan_recipe 
 	return r->old_bitsandbytes;
 }
 
+static bool is_litgpt(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->litgpt;
+}
+
 static bool is_mixed_by_hand(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
@@ -318,6 +324,8 @@ static const struct doubt {
 	  "no run with adapters of 16 bits was measured" },
 	{ is_quantized_by_old, "fwd", PLAN_ASSUMED, 50, 100,
 	  "no run with an old release of bitsandbytes was measured" },
+	{ is_litgpt, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run of LitGPT was measured but those that others published" },
 	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with 16-bit weights and fp32 copies was measured" },
 	{ is_padded, "fwd", PLAN_ASSUMED, 50, 50, "no run with padded samples was measured" },

@@ -118,7 +118,7 @@ enum plim_status plan_take_model(struct plim_plan *p, struct plim_err *err)
 	const struct ckpt_dtype *dtype =
 		ckpt_dtype_of_torch(plan_is_half(r) ? "bfloat16" : "float32");
 	struct model_totals totals, as_kept;
-	enum plim_status st = plan_model_for(p, r->quantize, &kept, err);
+	enum plim_status st = plan_model_for(p, r, &kept, err);
 
 	if (st)
 		return st;

@@ -194,6 +194,24 @@ static void drop_tied(struct builder *b)
 	}
 }
 
+/* LitGPT: queries, keys and values of one layer are adapted one by one.  How many are, and features of all of them. */
+static unsigned targeted_parts(const struct builder *b, const struct model_module *x,
+			       uint64_t *features)
+{
+	static const char *const names[3] = { "q_proj", "k_proj", "v_proj" };
+	struct model_sizes s = model_sizes_of(b->m, (enum model_tower)x->tower, x->block);
+	unsigned parts = 0;
+
+	*features = 0;
+	for (size_t i = 0; i < b->r->lora_target_count; i++)
+		for (unsigned k = 0; k < 3; k++)
+			if (!strcmp(b->r->lora_targets[i], names[k])) {
+				*features += s.head_dim * (k ? s.kv_heads : s.heads);
+				parts++;
+			}
+	return parts;
+}
+
 static int targeted(const struct builder *b, const struct model_module *x)
 {
 	static const char *const usual[] = { "q_proj", "v_proj",   "c_attn", "query",
@@ -202,9 +220,12 @@ static int targeted(const struct builder *b, const struct model_module *x)
 	size_t n = b->r->lora_target_count ? b->r->lora_target_count
 					   : sizeof(usual) / sizeof(usual[0]);
 	const char *last = strrchr(x->name, '.');
+	uint64_t features;
 
 	if (x->kind != MODEL_LINEAR && x->kind != MODEL_CONV1D)
 		return 0;
+	if (b->r->litgpt && x->role == MODEL_ROLE_QKV && targeted_parts(b, x, &features))
+		return 1;
 	last = last ? last + 1 : x->name;
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(last, names[i]) ||
@@ -262,10 +283,16 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 		return mem_status(err);
 	for (size_t i = 0; !st && i < b->m->modules.n; i++) {
 		const struct model_module *x = &b->m->modules.at[i];
-		uint64_t n[3] = { x->in * b->r->lora_rank, x->out * b->r->lora_rank, x->out };
+		uint64_t n[3] = { x->in * b->r->lora_rank, x->out * b->r->lora_rank, x->out }, of;
+		unsigned parts;
 
 		if (!targeted(b, x))
 			continue;
+		parts = b->r->litgpt && x->role == MODEL_ROLE_QKV ? targeted_parts(b, x, &of) : 0;
+		if (parts) {
+			n[0] *= parts;
+			n[1] = of * b->r->lora_rank;
+		}
 		b->lora[i] = (uint32_t)t->params.n + 1;
 		for (unsigned k = 0; !st && k < 3 && k < build_adapter_params(b); k++) {
 			struct tape_param p = empty_param(dtype);

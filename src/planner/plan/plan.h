@@ -115,6 +115,7 @@ struct plim_plan_hidden {
 	struct model
 		quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
 	enum plan_quantize quantize;
+	bool litgpt; /* ... and its modules are LitGPT's */
 	struct plan_recipe recipe;
 	uint64_t shown_steps; /* of those that the recipe has; 0: all */
 	struct allocator_rules rules;
@@ -227,7 +228,7 @@ enum plim_status plan_find_limit(struct plim_plan *p, const struct plim_plan_opt
 				 struct plim_err *err);
 
 /* The model with its weights as a recipe keeps them; borrowed, until it is asked for other ones. */
-enum plim_status plan_model_for(struct plim_plan *p, enum plan_quantize how,
+enum plim_status plan_model_for(struct plim_plan *p, const struct plan_recipe *r,
 				const struct model **out, struct plim_err *err);
 
 /* Fill p->model, and what forbids a verdict (doubts.c). */

@@ -55,24 +55,32 @@ enum plim_status plan_find_limit(struct plim_plan *p, const struct plim_plan_opt
 /* ---- runs ---- */
 
 /* The model with its weights as a recipe keeps them. */
-enum plim_status plan_model_for(struct plim_plan *p, enum plan_quantize how,
+enum plim_status plan_model_for(struct plim_plan *p, const struct plan_recipe *r,
 				const struct model **out, struct plim_err *err)
 {
 	struct plim_plan_hidden *h = p->hidden;
+	enum plan_quantize how = r->quantize;
 	bool experts = plan_has_linear_experts(&h->model, h->recipe.transformers);
 	enum plim_status st = PLIM_OK;
 
-	*out = how ? &h->quantized : &h->model;
-	if (!how || h->quantize == how)
+	*out = how || r->litgpt ? &h->quantized : &h->model;
+	if (*out == &h->model || (h->quantize == how && h->litgpt == r->litgpt))
 		return PLIM_OK;
 	model_release(&h->quantized);
 	h->quantize = PLAN_NOT_QUANTIZED;
+	h->litgpt = false;
 	st = model_copy(&h->quantized, &h->model, err);
-	if (!st)
-		st = model_quantize(&h->quantized, (enum model_quantization)(how - 1), experts,
+	if (!st && r->litgpt)
+		st = model_join(&h->quantized, err);
+	if (!st && how)
+		st = model_quantize(&h->quantized, (enum model_quantization)(how - 1),
+				    (experts ? MODEL_QUANTIZE_EXPERTS : 0u) |
+					    (r->litgpt ? MODEL_QUANTIZE_HEAD : 0u),
 				    err);
-	if (!st)
+	if (!st) {
 		h->quantize = how;
+		h->litgpt = r->litgpt;
+	}
 	return st;
 }
 
@@ -85,7 +93,7 @@ enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, 
 	*out = NULL;
 	if (p->hidden->traced.mem)
 		return plan_retrace(p, r, out, err);
-	st = plan_model_for(p, r->quantize, &m, err);
+	st = plan_model_for(p, r, &m, err);
 	return st ? st : plan_build(&p->hidden->mem, m, r, out, err);
 }
 

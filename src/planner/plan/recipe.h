@@ -229,6 +229,7 @@ struct plan_recipe {
 	bool dora;                     /* adapters have a vector of magnitudes each */
 	bool narrow_adapters;          /* ... and the dtype of the weights, not fp32 */
 	bool old_bitsandbytes;         /* before 0.43.2: 4-bit layers keep their inputs */
+	bool litgpt;                   /* the modules and the loop of its finetune scripts */
 	const char *lora_dropout_rate; /* where it is on, as it was given; borrowed */
 	const char *lora_alpha;        /* changes no memory; NULL: not said; borrowed */
 	bool foreign;     /* run by another library than Transformers, with modules of its own */

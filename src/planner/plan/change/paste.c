@@ -200,6 +200,7 @@ static void by_hand(struct text *t, const struct plan_recipe *r)
 		{ r->loss == PLAN_LOSS_FUSED, "TRL 1.16 or later" },
 		{ r->narrow_adapters && plan_is_half(r),
 		  "get_peft_model(..., autocast_adapter_dtype=False)" },
+		{ r->litgpt, "LitGPT: its own keys, and not these, are in its recipe" },
 		{ r->old_bitsandbytes, "bitsandbytes before 0.43.2" },
 		{ r->in_backward, "one optimizer a parameter, stepped on and zeroed in its "
 				  "register_post_accumulate_grad_hook()" },

@@ -220,6 +220,9 @@ static enum plim_status take_optimizer(struct plim_plan *p, const struct plim_pl
 			err);
 	if (o->optimizer)
 		return PLIM_OK;
+	if (plan_is_paged(r))
+		return tell_default(p, "optimizer adamw-paged, LitGPT's with quantized weights",
+				    err);
 	if (!o->transformers)
 		return tell_default(p, "optimizer adamw, PyTorch's default (foreach)", err);
 	if (torch_of(o) < RELEASE(2, 8))

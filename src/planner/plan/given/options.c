@@ -71,6 +71,7 @@ static const struct option {
 	IS(DORA, dora),
 	IS(NARROW_ADAPTERS, narrow_adapters),
 	IS(OLD_BITSANDBYTES, old_bitsandbytes),
+	IS(LITGPT, litgpt),
 	IS(OPTIMIZER_IN_BACKWARD, in_backward),
 	ELSEWHERE(TEXT, liger),
 	IS(KEEP_OUTPUTS, keep_outputs),
@@ -515,11 +516,29 @@ static enum plim_status check_slips(const struct plan_recipe *r, struct plim_err
 		return err_set(err, PLIM_E_ARG,
 			       "old releases of bitsandbytes differ in weights of 4 bits: "
 			       "options.quantize nf4 next to it");
+	if (r->litgpt && r->task != PLAN_TRAIN)
+		return err_set(err, PLIM_E_ARG, "of LitGPT only training is planned");
 	if (r->task != PLAN_GENERATE && (r->new_tokens || r->beams > 1))
 		return err_set(err, PLIM_E_ARG,
 			       "new tokens and beams are generated: options.task generate next "
 			       "to it");
 	return PLIM_OK;
+}
+
+/*
+ * LitGPT 0.4.13 (commit 00af8b0d), litgpt/finetune/: the loop's own loss of logits in their dtype, which have a name until the
+ * next ones come (full.py 255, lora.py 304), adapters in bf16-true (lora.py 197), bitsandbytes 0.42.0 (pyproject.toml 41) and
+ * its PagedAdamW (utils.py 552, 556).
+ */
+static void take_litgpt(struct plan_recipe *r, const struct plim_plan_options *o)
+{
+	if (!o->loss)
+		r->loss = PLAN_LOSS_NARROW;
+	r->keep_outputs = true;
+	r->narrow_adapters = r->lora_rank > 0;
+	r->old_bitsandbytes = r->quantize == PLAN_NF4 || r->quantize == PLAN_NF4_DOUBLE;
+	if (r->quantize && !o->optimizer)
+		r->optimizer = PLAN_ADAMW_PAGED;
 }
 
 /* "0.05"; any rate but 0 takes the same. */
@@ -674,6 +693,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
 	if (!st)
 		st = check_slips(r, err);
+	if (r->litgpt)
+		take_litgpt(r, o);
 	if (liger_loss && !o->loss)
 		r->loss = PLAN_LOSS_LIGER;
 	if (o->loss_chunk && !o->loss)

@@ -54,7 +54,7 @@ struct builder {
 	/* what the vision tower gave, until the language model is done; its features for inner blocks */
 	struct value seen_kept[3], seen_deep[BUILD_DEEP];
 	VEC(struct seen_piece) windows; /* of the batch's images */
-	VEC(struct value) cuts;         /* q, k and v of pieces, while a block attends to them */
+	VEC(struct value) cuts;         /* pieces of q, k and v, or of the logits */
 	enum model_tower tower;         /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
 	/* DeepSpeed's offload: gradients on the host, and the buckets on the GPU that they leave through */

@@ -93,10 +93,14 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 
 /*
  * Phi-3 joins what RoPE turned with what it did not, which leaves head behind head; cuDNN's result lies as the queries do,
- * and is copied to token behind token.
+ * and is copied to token behind token.  LitGPT joins them, too, and FlashAttention's result lies as the queries do as well
+ * (empty_like, flash_api.cpp of PyTorch 2.3).
  */
 static int keeps_heads_apart(const struct builder *b, uint32_t block, struct value q)
 {
+	if (b->r->litgpt)
+		return b->cos.store != TAPE_NONE && b->r->attention != PLAN_EAGER &&
+		       !(b->m->towers[MODEL_TEXT].attention_softcap > 0);
 	return b->cos.store != TAPE_NONE && build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV) &&
 	       b->r->attention != PLAN_EAGER && b->r->device.cudnn_attention &&
 	       (b->t.autocast || q.dtype != TAPE_F32);
@@ -203,6 +207,27 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 	return y;
 }
 
+/* GPT-NeoX, Phi and Falcon: attention and MLP read the same states, through a norm each or one norm. */
+static struct value parallel_block(struct builder *b, uint32_t block, struct value x)
+{
+	struct tape *t = &b->t;
+	double p = b->m->towers[MODEL_TEXT].hidden_dropout;
+	struct value h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1, x), a, f, y;
+
+	a = attend(b, block, h);
+	tape_set(t, &a, op_dropout(t, a, p));
+	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_NORM2))
+		tape_set(t, &h, build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM2, x));
+	f = feed(b, block, h);
+	tape_set(t, &f, op_dropout(t, f, p));
+	tape_drop(t, &h);
+	y = op_add(t, f, a);
+	tape_set(t, &y, op_add(t, y, x));
+	tape_drop(t, &a);
+	tape_drop(t, &f);
+	return y;
+}
+
 /* GPT-2: what is dropped out stays a name of the block until it returns. */
 static struct value gpt2_block(struct builder *b, uint32_t block, struct value x)
 {
@@ -252,8 +277,10 @@ static struct value block_again(void *self, uint32_t block, struct value x)
 {
 	struct builder *b = self;
 
-	return b->m->towers[MODEL_TEXT].norm == MODEL_LAYER_NORM ? gpt2_block(b, block, x)
-								 : llama_block(b, block, x);
+	if (b->m->towers[MODEL_TEXT].norm != MODEL_LAYER_NORM)
+		return llama_block(b, block, x);
+	return b->m->towers[MODEL_TEXT].parallel ? parallel_block(b, block, x)
+						 : gpt2_block(b, block, x);
 }
 
 /* The logits, of the last token alone where tokens are generated. */

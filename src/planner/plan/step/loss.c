@@ -46,6 +46,68 @@ static struct value loss_whole(struct builder *b, struct value logits, struct va
 	return loss;
 }
 
+#define LITGPT_CHUNK 128 /* tokens: lm_head_chunk_size, litgpt/finetune/lora.py 304 */
+
+/* The hidden states of some tokens of all samples at a time, as views, and the logits of each. */
+static size_t litgpt_logits(struct builder *b, struct value x)
+{
+	struct tape *t = &b->t;
+	uint64_t step = at_least(LITGPT_CHUNK, b->sequence), left = b->sequence;
+	size_t n = (b->sequence + step - 1) / step;
+	uint64_t *sizes = mem_new(t->mem, n, sizeof(*sizes), t->err);
+
+	b->cuts.n = 0;
+	tape_fail(t, sizes ? vec_need(t->mem, &b->cuts, 2 * n, t->err) : mem_status(t->err));
+	for (size_t i = 0; !t->failed && i < n; i++) {
+		sizes[i] = x.n / b->sequence * (left < step ? left : step);
+		left -= left < step ? left : step;
+	}
+	if (!t->failed)
+		op_cut(t, x, sizes, n, b->cuts.at);
+	for (size_t i = 0; !t->failed && i < n; i++)
+		tape_set(t, &b->cuts.at[i], build_head(b, b->cuts.at[i]));
+	mem_free(t->mem, sizes, sizes ? n : 0, sizeof(*sizes));
+	return t->failed ? 0 : n;
+}
+
+/*
+ * LitGPT's lora.py: a list of logits, which Fabric makes fp32 when the model is done (convert_output, fabric/wrappers.py 143 of
+ * Lightning 2.4.0).  It takes the name of the list before, and with it the graph before ends.  Then the loss of each
+ * (chunked_cross_entropy, utils.py 293): of the last one without each sample's last token, a copy if there are several samples.
+ */
+static struct value loss_litgpt(struct builder *b, struct value x, struct value labels)
+{
+	struct tape *t = &b->t;
+	uint64_t vocab = b->m->towers[MODEL_TEXT].vocab;
+	size_t n = litgpt_logits(b, x);
+	struct value loss = tape_param(t, TAPE_NONE);
+
+	for (size_t i = 0; i < n; i++) {
+		b->cuts.at[n + i] = b->cuts.at[i];
+		b->cuts.at[i] = op_cast(t, b->cuts.at[i], TAPE_F32);
+		tape_hold_in_graph(t, b->cuts.at[i]);
+	}
+	for (size_t i = 0; i < n; i++)
+		tape_drop(t, &b->cuts.at[n + i]);
+	tape_end_graph(t);
+	for (size_t i = 0; i < n; i++) {
+		struct value some = b->cuts.at[i], one;
+
+		if (i + 1 == n)
+			some = op_index_first(t, some, some.n - b->batch * vocab);
+		else
+			tape_keep(t, some);
+		if (i + 1 == n && b->batch > 1)
+			tape_set(t, &some, op_contiguous(t, some));
+		one = op_cross_entropy(t, some, labels, 0);
+		tape_set(t, &loss, i ? op_add(t, loss, one) : tape_keep(t, one));
+		tape_drop(t, &one);
+		tape_drop(t, &some);
+		tape_drop(t, &b->cuts.at[i]);
+	}
+	return loss;
+}
+
 /* Labels moved by one; the caller drops them. */
 static struct value shift(struct builder *b, struct value labels)
 {
@@ -233,8 +295,10 @@ struct value build_loss(struct builder *b, struct value x, struct value labels,
 		return liger(b, x, labels);
 	if (asked && b->r->loss == PLAN_LOSS_FUSED)
 		return fused(b, x);
+	if (asked && b->r->litgpt && b->r->lora_rank && b->r->loss == PLAN_LOSS_NARROW && b->t.grad)
+		return loss_litgpt(b, x, labels);
 	*logits = build_head(b, x);
-	if (b->r->wide_logits)
+	if (b->r->wide_logits || b->r->litgpt)
 		tape_set(&b->t, logits, op_cast(&b->t, *logits, TAPE_F32));
 	return asked ? loss_whole(b, *logits, labels) : tape_param(&b->t, TAPE_NONE);
 }

@@ -307,12 +307,19 @@ static void bmm_backward(struct tape *t, const struct tape_node *node, struct ta
 /* ---- quantized weights: bitsandbytes' MatMul4Bit and MatMul8bitLt ---- */
 
 /* dequantize_4bit: the scales first where they are quantized too, then all of the weight. */
-static uint32_t unpack_op(struct tape *t, uint64_t n, uint64_t scales, enum tape_dtype dtype)
+static uint32_t unpack_op(struct tape *t, uint64_t n, uint64_t scales, enum tape_dtype dtype,
+			  bool half)
 {
 	uint32_t absmax = tape_store(t, scales * 4, TIMELINE_TEMPORARY);
-	uint32_t weight = tape_store(t, n * tape_dtype_bytes[dtype], TIMELINE_TEMPORARY);
+	uint32_t made =
+		tape_store(t, n * tape_dtype_bytes[half ? TAPE_F16 : dtype], TIMELINE_TEMPORARY);
+	uint32_t weight;
 
 	tape_let(t, absmax);
+	if (!half || dtype == TAPE_F16)
+		return made;
+	weight = tape_store(t, n * tape_dtype_bytes[dtype], TIMELINE_TEMPORARY);
+	tape_let(t, made);
 	return weight;
 }
 
@@ -326,7 +333,7 @@ static struct value product_4_bits(struct tape *t, struct tape_node *node, struc
 	if (x.n == w->in && !x.grad)
 		tape_touch(t, w->scales * 4);
 	else
-		weight = unpack_op(t, w->in * w->out, w->scales, x.dtype);
+		weight = unpack_op(t, w->in * w->out, w->scales, x.dtype, w->half);
 	if (w->kept && x.grad) { /* ctx.tensors; checkpoints were reentrant then, without a graph */
 		tape_save(t, node, x);
 		if (!t->packing)
@@ -367,6 +374,8 @@ static struct value product_8_bits(struct tape *t, struct tape_node *node, struc
 	return y;
 }
 
+enum { PACKED_BYTES = 1, PACKED_FROM_HALF }; /* node->how */
+
 struct value op_packed(struct tape *t, struct value x, const struct packed *w, struct value bias)
 {
 	/* a bias is cast to what x has */
@@ -377,7 +386,7 @@ struct value op_packed(struct tape *t, struct value x, const struct packed *w, s
 		node->a = x.n / w->in;
 		node->b = w->in * w->out;
 		node->c = w->scales;
-		node->how = w->bytes;
+		node->how = w->bytes ? PACKED_BYTES : w->half ? PACKED_FROM_HALF : 0;
 	}
 	y = w->bytes ? product_8_bits(t, node, x, w) : product_4_bits(t, node, x, w);
 	tape_drop(t, &b);
@@ -391,11 +400,12 @@ static void packed_backward(struct tape *t, const struct tape_node *node, struct
 
 	if (!wants(node, 0))
 		return;
-	if (node->how)
+	if (node->how == PACKED_BYTES)
 		weight = tape_store(t, node->b * tape_dtype_bytes[node->in[0].dtype],
 				    TIMELINE_TEMPORARY);
 	else
-		weight = unpack_op(t, node->b, node->c, node->grad[0].dtype);
+		weight = unpack_op(t, node->b, node->c, node->grad[0].dtype,
+				   node->how == PACKED_FROM_HALF);
 	out[0] = make_op(t, node->in[0].n, node->grad[0].dtype);
 	tape_blas(t, 0);
 	tape_let(t, weight);
@@ -652,6 +662,15 @@ struct value op_put(struct tape *t, struct value x, struct value source)
 {
 	struct tape_node *node = tape_node(t, OP_PUT, (struct value[]){ x, source }, 2);
 
+	return tape_view(t, node, x, x.n);
+}
+
+/* derivatives.yaml: the source's gradient is expanded as the source is, which it saves for that. */
+struct value op_index_copy(struct tape *t, struct value x, struct value source)
+{
+	struct tape_node *node = tape_node(t, OP_PUT, (struct value[]){ x, source }, 2);
+
+	tape_save(t, node, source);
 	return tape_view(t, node, x, x.n);
 }
 

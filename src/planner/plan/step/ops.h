@@ -52,6 +52,7 @@ struct packed {
 		scales; /* elements of fp32 that are made of quantized scales, 0: they are not quantized */
 	bool bytes; /* LLM.int8(); else 4 bits */
 	bool kept;  /* ... of a release that keeps what comes in */
+	bool half;  /* ... quantized from fp16: made whole in fp16, and then in the dtype of x */
 };
 struct value op_packed(struct tape *t, struct value x, const struct packed *w, struct value bias);
 
@@ -135,6 +136,9 @@ void op_liger_turn(struct tape *t, const struct value in[2], struct value cosine
 
 /* x[mask] = source, in place. */
 struct value op_put(struct tape *t, struct value x, struct value source);
+
+/* x.index_copy_(source), in place, which keeps the source, too. */
+struct value op_index_copy(struct tape *t, struct value x, struct value source);
 
 /* torch.split() into `count` parts of n[i] elements, views. */
 void op_cut(struct tape *t, struct value x, const uint64_t *n, size_t count, struct value *out);

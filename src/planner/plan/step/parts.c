@@ -148,6 +148,31 @@ static struct value dora(struct builder *b, uint32_t a, struct value in, struct 
 }
 
 /*
+ * LitGPT's LoRAQKVLinear (litgpt/lora.py 175 to 438): one A for what is adapted of queries, keys and values, one product each
+ * with its part of B, and zeros for the rest.
+ */
+static struct value adapt_joined(struct builder *b, struct value in, struct value down,
+				 struct value up, const struct model_module *module)
+{
+	struct tape *t = &b->t;
+	uint64_t rank = b->r->lora_rank, parts = down.n / module->in / rank;
+	uint64_t rows = in.n / module->in, out = up.n / rank;
+	struct value none = tape_param(t, TAPE_NONE), high, whole;
+	struct value low = op_linear(t, in, down, none, rank * parts);
+
+	if (parts > 1)
+		tape_set(t, &low, op_index_first(t, low, rows * rank));
+	high = op_linear(t, low, up, none, out);
+	tape_drop(t, &low);
+	if (out == module->out)
+		return high;
+	whole = tape_new(t, rows * module->out, high.dtype, t->category);
+	tape_set(t, &whole, op_index_copy(t, whole, high));
+	tape_drop(t, &high);
+	return whole;
+}
+
+/*
  * peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype.  On quantized weights
  * the sum stays as it is, and what comes of 4 bits is cloned first.
  */
@@ -162,7 +187,7 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 		     none = tape_param(t, TAPE_NONE);
 	struct value in, whole, low, high, scaled, sum, result;
 
-	if (quantized && b->r->quantize != PLAN_INT8)
+	if (quantized && b->r->quantize != PLAN_INT8 && !b->r->litgpt)
 		tape_set(t, &y, op_contiguous(t, y));
 	in = op_cast(t, x, adapter_dtype(b, a, quantized));
 	whole = b->r->dora ? tape_keep(t, in) : none; /* before dropout: a name of the caller's */
@@ -172,6 +197,10 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	if (b->r->dora) {
 		scaled = dora(b, a, in, y, module);
 		tape_drop(t, &whole);
+	} else if (b->r->litgpt && module->role == MODEL_ROLE_QKV) {
+		high = adapt_joined(b, in, down, up, module);
+		scaled = op_apply(t, OP_SCALE, high);
+		tape_drop(t, &high);
 	} else {
 		low = op_linear(t, in, down, none, b->r->lora_rank);
 		high = op_linear(t, low, up, none, out);
@@ -270,7 +299,7 @@ static struct value rms_norm(struct tape *t, struct value x, struct value weight
 	return y;
 }
 
-/* GemmaRMSNorm: times (1 + weight) in fp32, cast at the end. */
+/* GemmaRMSNorm: times (1 + weight) in fp32, cast at the end; LitGPT's RMSNorm (model.py 571) of other models: times weight. */
 static struct value gemma_norm(struct tape *t, struct value x, struct value weight)
 {
 	struct value f = op_cast(t, x, TAPE_F32), variance, w, one, h, y;
@@ -303,7 +332,7 @@ struct value build_norm(struct builder *b, enum model_tower tower, uint32_t bloc
 	else if (b->r->liger & PLAN_LIGER_NORM && tower == MODEL_TEXT)
 		/* where a norm follows a norm, what comes is wanted by others as well */
 		y = op_liger_norm(&b->t, x, weight, !build_has(b, tower, 0, MODEL_ROLE_NORM1_OUT));
-	else if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA)
+	else if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA || b->r->litgpt)
 		y = gemma_norm(&b->t, x, weight);
 	else
 		y = rms_norm(&b->t, x, weight);
@@ -497,11 +526,12 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 {
 	int half = b->t.autocast || q.dtype != TAPE_F32;
 
-	if (b->r->attention == PLAN_EAGER)
+	if (b->r->attention == PLAN_EAGER ||
+	    (b->r->litgpt && b->m->towers[tower].attention_softcap > 0)) /* model.py 305 */
 		return eager(b, tower, q, k, v, a);
 	/* FlashAttention takes a head that is shared as it is */
 	if (b->r->attention != PLAN_FLASH && b->m->towers[tower].broadcasts_keys &&
-	    a->heads != a->kv_heads)
+	    a->heads != a->kv_heads && !b->r->litgpt)
 		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
 	a->kernel = (uint8_t)(half ? fused_kernel(b) : OP_EFFICIENT);
 	if (b->r->attention != PLAN_FLASH && tower == MODEL_TEXT &&
@@ -514,9 +544,9 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 	}
 	/* the other kernels know no shared heads, unless these are copied; before Ampere none knows bf16 */
 	if (a->kernel == OP_EFFICIENT &&
-	    ((a->heads != a->kv_heads && !b->r->repeats_heads) || !has_half(b, q)))
+	    ((a->heads != a->kv_heads && !b->r->repeats_heads && !b->r->litgpt) || !has_half(b, q)))
 		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
-	if (b->r->repeats_heads)
+	if (b->r->repeats_heads || b->r->litgpt) /* LitGPT: model.py 257 */
 		return repeated(b, q, k, v, a);
 	return op_attention(&b->t, q, k, v, a);
 }

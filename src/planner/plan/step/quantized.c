@@ -14,14 +14,19 @@ bool build_is_quantized(const struct builder *b, const struct model_module *modu
 	       w->dtype->bits == 8;
 }
 
-/* Linear4bit computes in bnb_4bit_compute_dtype, taken for bf16, and gives what it was given. */
+/*
+ * Linear4bit computes in bnb_4bit_compute_dtype, taken for bf16, and gives what it was given.  Lightning's plugin makes
+ * codes of a weight in fp16 (fabric/plugins/precision/bitsandbytes.py 334 of 2.4.0, 343 of 2.5.5), which dequantize_4bit() then
+ * makes of them, and MatMul4Bit casts (autograd/_functions.py 516, 546 of bitsandbytes 0.42.0).
+ */
 struct value build_quantized(struct builder *b, const struct model_module *module, struct value x,
 			     struct value bias)
 {
 	struct packed w = { .in = module->in,
 			    .out = module->out,
 			    .bytes = b->r->quantize == PLAN_INT8,
-			    .kept = b->r->old_bitsandbytes };
+			    .kept = b->r->old_bitsandbytes,
+			    .half = b->r->litgpt };
 	struct tape *t = &b->t;
 	struct value in, y;
 
