@@ -45,6 +45,11 @@ class Object:
         shown = ", ".join(f"{key}={brief(value)}" for key, value in self._data.items())
         return f"{type(self).__name__}({shown})"
 
+    def __str__(self) -> str:
+        """The sentence that says it, if there is one; its data otherwise."""
+        headline = self._data.get("headline")
+        return headline if isinstance(headline, str) and headline else repr(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._data,)
 

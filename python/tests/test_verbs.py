@@ -144,6 +144,7 @@ class Objects(unittest.TestCase):
     def test_attributes_are_the_json(self):
         died = plimsoll.report(DIED)
         self.assertEqual(died.verdict.cause, "fragmentation")
+        self.assertEqual(str(died.verdict), died.verdict.headline)
         self.assertEqual(died.peak.allocated_bytes, died["devices"][0]["peak"]["allocated_bytes"])
         self.assertEqual([f.id for f in died.findings][0], "oom")
         with self.assertRaises(AttributeError):

@@ -246,6 +246,20 @@ static size_t name_columns(const char *s, size_t n, bool utf8)
 	return w;
 }
 
+/* The last `tail` of `all` columns, or somewhat less: from a '/' on, so that a path is cut between folders. */
+static unsigned tail_of_folders(const char *s, size_t n, size_t all, unsigned tail, bool utf8)
+{
+	struct glyph g;
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i += g.in_n, at += g.columns) {
+		glyph_get(&g, s + i, n - i, utf8);
+		if (s[i] == '/' && at >= all - tail)
+			return (all - at) * 2 >= tail ? (unsigned)(all - at) : tail;
+	}
+	return tail;
+}
+
 void text_name_fit(struct text *t, const char *s, size_t n, unsigned columns, enum text_cut cut)
 {
 	const char *dots = t->style.utf8 ? "\u2026" : "...";
@@ -265,6 +279,8 @@ void text_name_fit(struct text *t, const char *s, size_t n, unsigned columns, en
 	room = columns - dots_w;
 	head = cut == TEXT_CUT_LEFT ? 0 : cut == TEXT_CUT_RIGHT ? room : (room + 1) / 2;
 	tail = room - head;
+	if (cut == TEXT_CUT_LEFT)
+		tail = tail_of_folders(s, n, all, tail, t->style.utf8);
 	for (size_t i = 0; i < n; i += g.in_n) {
 		glyph_get(&g, s + i, n - i, t->style.utf8);
 		if (!cut_now && at + g.columns > head) {
