@@ -987,9 +987,14 @@ class Parts(unittest.TestCase):
     def test_planted_faults(self):
         """Wrong weights, lost parts and doubled samples are found; what is right passes."""
         torch.manual_seed(0)
-        model, x, y = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 4)), torch.randn(8, 6), torch.randint(0, 4, (8,))
+        class DropPath(torch.nn.Module):
+            def forward(self, x):
+                return x * (torch.rand(len(x), 1) < 0.5) if self.training else x
+
+        model, x, y = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.5), DropPath(), torch.nn.Linear(8, 4)), torch.randn(8, 6), torch.randint(0, 4, (8,))
 
         def take(one):
+            model.train()
             order = torch.randperm(8) if one.permuted else torch.arange(8)
             for a, b in _parts.bounds(8, one.parts):
                 share = (b - a) / 8
@@ -1018,6 +1023,8 @@ class Parts(unittest.TestCase):
                 ((b - a) / 8 * (torch.nn.functional.cross_entropy(model(x[order[a:b]]), y[order[a:b]]) * (1 + far))).backward()
 
         self.assertIsNone(_certificate.certify(model, 8, drifts, ("samples",)).way)
+        self.assertIsNone(_certificate.certify(model, 8, lambda one: (0 * model(x).sum()).backward(), ("own",)).way)  # zeros prove nothing
+        self.assertTrue(all(module.training for module in model.modules()))
         self.assertTrue(torch.equal(began, torch.cat([p.detach().flatten() for p in model.parameters()])))
         ways = ("sum", "mean twice", "lost", "doubled", "not a number", "right")
         proof = _certificate.certify(model, 8, take, ways)

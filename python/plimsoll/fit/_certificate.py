@@ -59,13 +59,14 @@ def agreed(proofs: Sequence[Certificate]) -> Certificate:
 
 
 @contextlib.contextmanager
-def _without_dropout() -> Iterator[None]:
-    """Dropout of the functional interface and of attention gives its input back."""
+def _without_dropout(model: Any) -> Iterator[None]:
+    """Dropout of the functional interface and of attention gives its input back; modules without weights, buffers and children (Dropout, DropPath) are as in evaluation."""
     import torch
     functional = torch.nn.functional
     names = [name for name in dir(functional) if "dropout" in name]
     kept = {name: getattr(functional, name) for name in names}
     attention = functional.scaled_dot_product_attention
+    bare = [m for m in model.modules() if m.training and not any((m._parameters, m._buffers, m._modules)) and "train" not in vars(m)]
 
     def same(input: Any, *_: Any, **__: Any) -> Any:
         return input
@@ -77,11 +78,17 @@ def _without_dropout() -> Iterator[None]:
         for name in names:
             setattr(functional, name, same)
         functional.scaled_dot_product_attention = attend
+        for module in bare:
+            module.training = False
+            module.train = lambda mode=True, module=module: module  # a Trainer's step calls it
         yield
     finally:
         for name, function in kept.items():
             setattr(functional, name, function)
         functional.scaled_dot_product_attention = attention
+        for module in bare:
+            del module.train
+            module.training = True
 
 
 @contextlib.contextmanager
@@ -217,7 +224,7 @@ def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int,
     are not tried, and one that is wrong by more than MOST no further, except on several ranks, which all must do the same.
     """
     found = Certificate(None, samples, tuple(k for k in counts if k <= samples), 0.0)
-    with _without_dropout(), in_fp32(model):
+    with _without_dropout(model), in_fp32(model):
         there = yield Variant()
         gradient = {p: g.to("cpu", copy=True) for p, g in _gradients(model).items()} if there else {}
         for by in MOVES:
