@@ -31,15 +31,12 @@ static const char *const bound_names[] = {
 };
 
 #define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
-#define DEATHS_WHOLE 6   /* reported in full; the others in two lines each */
 #define OTHERS_SHOWN 8
 #define NAME_LEAST 24 /* columns below which a name gets a line of its own */
 #define PROCESSES_SHOWN 6
 
 static void label_line(struct text *t, const char *label, const char *words)
 {
-	if (!words)
-		return;
 	text_printf(t, "  %-10s", label);
 	text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, words);
 }
@@ -285,13 +282,6 @@ static void why_whole(struct text *t, const struct plim_why *w, const struct pli
 	out_list(t, "What else the text says of it", d->also, d->also_count);
 }
 
-static void brief(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
-{
-	headline(t, d);
-	where_line(t, w, d, "told in", LABEL_COLUMNS);
-	name_line(t, "at", d->frame);
-}
-
 /* ---- the whole ---- */
 
 static void put_found(struct text *t, const struct plim_why *w)
@@ -345,10 +335,7 @@ enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_
 	title(&t, w);
 	for (size_t i = 0; i < w->death_count; i++) {
 		text_puts(&t, "\n");
-		if (i < DEATHS_WHOLE)
-			why_whole(&t, w, &w->deaths[i]);
-		else
-			brief(&t, w, &w->deaths[i]);
+		why_whole(&t, w, &w->deaths[i]);
 	}
 	text_puts(&t, w->other_count ? "\n" : "");
 	why_put_others(&t, w, OTHERS_SHOWN);

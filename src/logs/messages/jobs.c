@@ -5,6 +5,7 @@
  */
 #include "scan.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -103,27 +104,14 @@ static int read_head(const struct scan_line *head, struct sacct *t)
 /* "33543212K", "32G", "32Gn" (a node); "4Gc" is of a core and no limit of the job.  Units are 2^10. */
 static struct messages_bytes job_amount(struct cell c)
 {
-	static const char units[] = "KMGT";
-	double v = 0, scale = 1;
-	int point = 0;
-	size_t i = 0;
-	const char *unit;
+	size_t n = c.n - (c.n && c.at[c.n - 1] == 'n');
+	struct messages_bytes b;
 
-	for (; i < c.n && i < 16 && ((c.at[i] >= '0' && c.at[i] <= '9') || c.at[i] == '.'); i++) {
-		if (c.at[i] == '.') {
-			point = 1;
-			continue;
-		}
-		v = 10 * v + (c.at[i] - '0');
-		scale *= point ? 10 : 1;
-	}
-	unit = i && i < c.n && (c.n == i + 1 || c.at[i + 1] == 'n') ? strchr(units, c.at[i]) : NULL;
-	if (!unit || !*unit)
+	if (!n || isdigit((unsigned char)c.at[n - 1]) ||
+	    scan_size(c.at, n, SCAN_UNITS_BINARY, &b) != n)
 		return (struct messages_bytes){ PLIM_UNKNOWN, PLIM_UNKNOWN };
-	for (const char *u = units; u <= unit; u++)
-		v *= 1024;
-	v = v / scale < 0x1p62 ? v / scale : 0x1p62;
-	return (struct messages_bytes){ (uint64_t)v, (uint64_t)v };
+	b.low = b.high = b.low + (b.high - b.low) / 2; /* not rounded: no other numbers are meant */
+	return b;
 }
 
 static const struct messages_wording *job_state_of(struct cell c)

@@ -77,6 +77,8 @@ static void take_missing(struct messages_event *head, const struct messages_even
 	take_bytes(&head->oom.tried, e->oom.tried);
 	take_bytes(&head->oom.total, e->oom.total);
 	take_bytes(&head->oom.free, e->oom.free);
+	if (head->oom.device == UINT32_MAX)
+		head->oom.device = e->oom.device;
 	if (e->wording->class == MESSAGES_DETAIL) {
 		take_bytes(&head->oom.allocated, e->oom.allocated);
 		take_bytes(&head->oom.reserved, e->oom.reserved);
@@ -248,7 +250,13 @@ static int is_refused(const struct messages_event *e)
 /* The driver's refusal, or NCCL's line with the driver's reason. */
 static int has_reason(const struct messages_event *e)
 {
-	return is_refused(e) || strstr(e->wording->pattern, "NCCL WARN Cuda failure");
+	return is_refused(e) || strstr(e->wording->pattern, "Cuda failure");
+}
+
+/* What another process of the same program may mean by "see above". */
+static int is_cause(const struct messages_event *e)
+{
+	return e->wording->class <= MESSAGES_OTHER && !strstr(e->wording->pattern, "root cause");
 }
 
 static int is_ggml_host(const struct messages_event *e)
@@ -268,7 +276,7 @@ static int is_semaphore(const struct messages_event *e)
 /*
  * What follows from another failure near to it: a library behind an assertion of a kernel, which broke the context; cuBLAS,
  * cuDNN and NCCL that could not start on a full GPU; the same words about a semaphore, whose place is /dev/shm; SGLang's word
- * that a batch was too large.
+ * that a batch was too large; a server that points to the error of its engine.
  */
 static void join_followed(struct messages_log *log)
 {
@@ -285,6 +293,7 @@ static void join_followed(struct messages_log *log)
 		{ "unhandled cuda error", MESSAGES_OTHER, has_reason, HANDLE_LINES },
 		{ "No space left on device", MESSAGES_OTHER, is_semaphore, UINT64_MAX },
 		{ "to lower your batch", MESSAGES_NOTHING, is_refused, HANDLE_LINES },
+		{ "root cause", MESSAGES_OTHER, is_cause, UINT64_MAX },
 	};
 	struct messages_event *at = log->events.at;
 

@@ -272,6 +272,8 @@ enum messages_setting {
 	MESSAGES_TASK_NATIVE,     /* no Python: a program in C++, or on the JVM */
 	MESSAGES_TASK_JVM,
 	MESSAGES_TASK_WSL,
+	MESSAGES_TASK_FORK,
+	MESSAGES_TASK_BATCHES, /* PyTorch's DataLoader makes them */
 	/* how far it had come */
 	MESSAGES_TASK_EPOCHS, /* many were over */
 	MESSAGES_TASK_LOADER, /* a node of ComfyUI that loads */

@@ -220,7 +220,7 @@ static int is_assignment(struct word w)
 	return p > w.from && p < w.to && *p == '=';
 }
 
-/* Behind "$ ", "ann@host:~$ ", "+ "; *shown: one of these was there. */
+/* Behind "$ " or "ann@host:~$ "; *shown: one of these was there. */
 static const char *behind_prompt(const struct scan_line *l, int *shown)
 {
 	const char *p = l->text + l->body, *dollar = strstr(p, "$ ");
@@ -229,8 +229,6 @@ static const char *behind_prompt(const struct scan_line *l, int *shown)
 	*shown = 1;
 	if (dollar && (dollar == p || (dollar - p < 96 && memchr(p, '@', (size_t)(dollar - p)))))
 		return dollar + 2;
-	if (!strncmp(p, "+ ", 2) || !strncmp(p, "> ", 2))
-		return p + 2;
 	*shown = 0;
 	return p;
 }

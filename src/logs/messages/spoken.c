@@ -210,8 +210,9 @@ enum scan_memory scan_spoken(const struct scan_line *l, struct messages_bytes *t
 			continue;
 		if (is_denied(&w, i, end))
 			return SCAN_MEMORY_NONE;
-		if (!lack)
-			read_size(&w, i, end, tried);
+		end = lack ? next_one(&w, end, 4, " allocate allocating requested ") : i + 1;
+		if (end)
+			read_size(&w, end - 1, end, tried);
 		return which(&w);
 	}
 	return SCAN_MEMORY_NONE;

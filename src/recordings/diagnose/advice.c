@@ -45,12 +45,10 @@ static int would_serve(const struct messages_event *e, const struct findings_tol
 }
 
 /* Was it a new process that was refused, for which the machine promises as much as its parent holds? */
-static int is_fork(const struct messages_event *e)
+static int is_fork(const struct messages_event *e, const struct messages_context *c)
 {
-	if (e->wording->class != MESSAGES_HOST)
-		return 0;
-	return e->traceback.frames && strstr(e->text, "OSError: [Errno 12] ") &&
-	       !strstr(e->text, ": '");
+	return strstr(e->wording->pattern, "[Errno 12]") && !strstr(e->text, ": '") &&
+	       (e->traceback.frames || c->set[MESSAGES_TASK_FORK].line);
 }
 
 /* How what was asked for stands to what was there. */
@@ -74,8 +72,6 @@ static uint64_t facts_of_sizes(const struct messages_event *e, const struct find
 	if (messages_known(t->request) && messages_known(o->unallocated) &&
 	    o->unallocated.low >= t->request.high)
 		facts |= F(AMONG);
-	if (is_fork(e))
-		facts |= F(FORK);
 	return facts;
 }
 
@@ -287,6 +283,8 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 	if (t->elsewhere || !messages_known(e->oom.reserved) ||
 	    (messages_known(t->outside) && t->outside.low > e->oom.reserved.high))
 		facts |= F(ELSEWHERE);
+	if (is_fork(e, c))
+		facts |= F(FORK);
 	if (findings_one_buffer(e, c))
 		facts |= F(ONE_BUFFER);
 	if (findings_own_heap(e))
