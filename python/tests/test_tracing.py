@@ -1550,6 +1550,24 @@ for _ in range(2):
     assert trace.guessed == [] and "bwd1" in trace.phases
 
 
+def test_weights_that_are_read_from_a_file(tmp_path):
+    """Transformers reads in threads of its own, where tensors are real: the model's are fake, tied ones are one, and its plan is that of a model that is made."""
+    made = """
+net = torch.nn.Sequential(torch.nn.Embedding(1000, 64), torch.nn.Linear(64, 1000, bias=False))
+{read}
+net[1].weight = net[0].weight
+net.cuda()
+optimizer = torch.optim.Adam(net.parameters())
+for _ in range(2):
+    words = torch.randint(1000, (8, 16)).cuda()
+    torch.nn.functional.cross_entropy(net(words).flatten(0, 1), words.flatten()).backward(); optimizer.step(); optimizer.zero_grad()
+"""
+    read = "from concurrent.futures import ThreadPoolExecutor\nnet[0].weight = torch.nn.Parameter(ThreadPoolExecutor(1).submit(lambda: torch.zeros(1000, 64)).result())"
+    whole, from_file = (program(tmp_path, made.format(read=line)) for line in ("", read))
+    assert from_file.parameters == whole.parameters == 64000
+    assert from_file.peak() == whole.peak()
+
+
 def test_guesses_in_libraries_that_were_not_tried_forbid_a_verdict(tmp_path, monkeypatch):
     from plimsoll.tracing import __main__ as command
     monkeypatch.setattr(command, "BOTH_WAYS_MOST", 0)

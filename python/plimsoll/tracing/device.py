@@ -22,6 +22,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from . import fused, ranks, recurrent
 from .compiled import Compiler
@@ -431,23 +432,44 @@ def _of_cpu(plain: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> torch.nn.Module:
-    """Module._apply as it is for tensors that are not fake: data are set, tensors not swapped."""
-    for child in self.children() if recurse else ():
-        child._apply(fn)
-    for key, p in self._parameters.items():
-        if p is None:
-            continue
-        with torch.no_grad():
-            new = fn(p)
-        if new is not p:
-            p.data = new
-        if p.grad is not None:
-            p.grad.data = fn(p.grad)
-    for key, b in self._buffers.items():
-        if b is not None:
-            self._buffers[key] = fn(b)
-    return self
+class _Parameters:
+    """Those of modules.  What is read from a file is real: a module gets a fake one in its place, and all that share it the same one."""
+
+    def __init__(self) -> None:
+        self.made: Any = WeakIdKeyDictionary()
+
+    def fake(self, p: Any) -> Any:
+        if type(p) is not torch.nn.Parameter or p.device.type == "meta":
+            return p
+        if p not in self.made:
+            made = torch.nn.Parameter(torch.empty_like(p), requires_grad=p.requires_grad)
+            vars(made).update(vars(p))
+            self.made[p] = made
+        return self.made[p]
+
+    def register(self, plain: Callable[..., None]) -> Callable[..., None]:
+        return lambda module, name, param: plain(module, name, self.fake(param))
+
+    def apply(self) -> Callable[..., torch.nn.Module]:
+        """Module._apply as it is for tensors that are not fake: data are set, tensors not swapped."""
+        def _apply(module: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> torch.nn.Module:
+            for child in module.children() if recurse else ():
+                child._apply(fn)
+            for key, held in module._parameters.items():
+                if held is None:
+                    continue
+                p = module._parameters[key] = self.fake(held)
+                with torch.no_grad():
+                    new = fn(p)
+                if new is not p:
+                    p.data = new
+                if p.grad is not None:
+                    p.grad.data = fn(p.grad)
+            for key, b in module._buffers.items():
+                if b is not None:
+                    module._buffers[key] = fn(b)
+            return module
+        return _apply
 
 
 def _here(init: Callable[..., None]) -> Callable[..., None]:
@@ -475,7 +497,7 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
     optimizer: Any = importlib.import_module("torch.optim.optimizer")  # its package hides it
     nothing = lambda *a, **k: None  # noqa: E731
     autocast = torch.amp.autocast_mode.autocast
-    init = autocast.__init__
+    init, parameters = autocast.__init__, _Parameters()
 
     def autocast_init(self: Any, device_type: str = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: Any = None) -> None:
         if device_type == "cuda" and dtype is None:
@@ -510,7 +532,8 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
         *((torch, name, _of_cpu(getattr(torch, name))) for name in (
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
         (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
-        (torch.nn.Module, "_apply", _apply),
+        (torch.nn.Module, "_apply", parameters.apply()),
+        (torch.nn.Module, "register_parameter", parameters.register(torch.nn.Module.register_parameter)),
         (torch, "save", _save),
         (torch.utils.data.DataLoader, "__init__", _here(torch.utils.data.DataLoader.__init__)),
         # from 2.13 on it draws again until no value is out of bounds: a question whose answer never changes here
