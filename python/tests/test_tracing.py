@@ -1562,10 +1562,14 @@ for _ in range(2):
     words = torch.randint(1000, (8, 16)).cuda()
     torch.nn.functional.cross_entropy(net(words).flatten(0, 1), words.flatten()).backward(); optimizer.step(); optimizer.zero_grad()
 """
-    read = "from concurrent.futures import ThreadPoolExecutor\nnet[0].weight = torch.nn.Parameter(ThreadPoolExecutor(1).submit(lambda: torch.zeros(1000, 64)).result())"
-    whole, from_file = (program(tmp_path, made.format(read=line)) for line in ("", read))
-    assert from_file.parameters == whole.parameters == 64000
-    assert from_file.peak() == whole.peak()
+    path = str(tmp_path / "weights.safetensors")
+    pytest.importorskip("safetensors.torch").save_file({"weight": torch.zeros(1000, 64)}, path)
+    whole = program(tmp_path, made.format(read=""))
+    for read in ("from concurrent.futures import ThreadPoolExecutor\nread = ThreadPoolExecutor(1).submit(lambda: torch.zeros(1000, 64)).result()",
+                 f"import safetensors.torch\nread = safetensors.torch.load_file({path!r})['weight']"):
+        from_file = program(tmp_path, made.format(read=read + "\nnet[0].weight = torch.nn.Parameter(read)"))
+        assert from_file.parameters == whole.parameters == 64000
+        assert from_file.peak() == whole.peak()
 
 
 def test_guesses_in_libraries_that_were_not_tried_forbid_a_verdict(tmp_path, monkeypatch):

@@ -154,6 +154,9 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             args = (self.whole(func, args, kwargs), *args[1:]) if args else args
         elif func in (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu):
             return self.move(func, args, kwargs)
+        elif func is torch.asarray and args and isinstance(args[0], torch.UntypedStorage):  # what safetensors reads
+            with _disable_current_modes():
+                return func(*args, **kwargs)
         elif func is torch.Tensor.item:
             return self.item(*args)
         elif func is torch.Tensor.backward:
