@@ -333,7 +333,7 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
     def measure_all(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, answer: dict[str, Any]) -> None:
         loader = trainer.get_train_dataloader()
         batch, answer["lengths"] = longest(loader, answer["samples"])
-        answer["not_measured"] = [*not_bounded(loader, answer["samples"]), *own_callbacks(trainer), "all that the script does after this training"]
+        answer["not_measured"] = [*not_bounded(loader, answer["samples"]), *own_callbacks(trainer), "anything after this training"]
         if batch is not None:
             batch = trainer._prepare_inputs(batch)
             if all(_ranks.everyone(samples_of(batch, answer["blocks"]) == answer["samples"])):
