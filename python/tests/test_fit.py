@@ -19,9 +19,10 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transf
 
 import torch  # noqa: E402
 
+import fit_late  # noqa: E402
 import plimsoll  # noqa: E402
 from plimsoll.errors import ArgumentError, FormatError, UnsupportedError  # noqa: E402
-from plimsoll.fit import _accelerate, _certificate, _checkpointing, _file, _ladder, _launch, _later, _parts, _ranks, _trainer  # noqa: E402
+from plimsoll.fit import _accelerate, _certificate, _checkpointing, _file, _ladder, _launch, _later, _longest, _parts, _ranks, _trainer  # noqa: E402
 
 TRAIN = """
 import os, sys
@@ -828,6 +829,47 @@ for model in models:
         for line in done.stdout.splitlines():
             self.assertLessEqual(float(line.split()[4]), 1.02, done.stdout)
         self.assertEqual(len(done.stdout.splitlines()), 10)
+
+
+class Later(unittest.TestCase):
+    def test_the_longest(self):
+        """The longest of each column is in the batch; a text is as long as its tokens; all samples are read, of a data set without indices, too."""
+        def collate(rows):
+            return {"text": torch.zeros(len(rows), max(9 * row["text"].count("#") + row["text"].count("w") for row in rows)), "more": torch.zeros(len(rows), max(len(row["more"]) for row in rows))}
+
+        rows = [{"text": "w" * (20 if n < 100 else 5), "more": [0] * 3} for n in range(3000)]
+        rows[2951] = {"text": "####", "more": [0]}
+        rows[7] = {"text": "w", "more": [0] * 15}
+
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(rows)
+
+        for data in (rows, Stream()):
+            loader = torch.utils.data.DataLoader(data, 8, collate_fn=collate)
+            batch, lengths = _longest.longest(loader, 8)
+            self.assertEqual((batch["text"].shape, batch["more"].shape), ((8, 36), (8, 15)))
+            self.assertEqual(lengths, {"read": 3000, "of": 3000, "longest": 36, "shortest": 5})
+            with unittest.mock.patch.object(_longest, "READ_S", 0.0):
+                self.assertEqual(_longest.longest(loader, 8)[1]["read"], 8)
+            said = [f"lengths that collate(){'' if data is rows else ' and Stream'} of the script would only give later"]
+            self.assertEqual(_longest.not_bounded(loader, 8), said)
+        grouped = torch.utils.data.DataLoader([{"x": torch.zeros(2)}] * 9, batch_sampler=[[0], [1, 2, 3], [4, 5]])
+        self.assertEqual(_longest.not_bounded(grouped, 1), ["later batches of up to 3 samples, the first one has 1"])
+        self.assertEqual(_longest.not_bounded(grouped, 3), [])
+        self.assertEqual(sorted(_longest._spread(30)), list(range(30)))
+
+    def test_what_grows_in_an_evaluation(self):
+        """Each batch adds what the last measured one added; with one batch, or all of them, the largest peak is what is needed."""
+        self.assertEqual([_later._grown([10, 12, 16], batches) for batches in (1, 3, 4, 10)], [16, 16, 20, 44])
+        self.assertEqual((_later._grown([10], 9), _later._grown([9, 8, 7], 9)), (10, 9))
+
+    def test_planted_deaths(self):
+        """Outputs that stay on the GPU and are copied there, and the evaluation of a loop of accelerate, also one that fits; fit_late.py has more."""
+        for name, enough in (("evaluation_keeps_outputs", False), ("evaluation_of_a_loop", False), ("evaluation_of_a_loop", True)):
+            with self.subTest(name, enough=enough):
+                row = fit_late.measured(name, enough)
+                self.assertTrue(row["ok"], row)
 
 
 class File(unittest.TestCase):

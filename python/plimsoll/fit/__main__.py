@@ -119,10 +119,12 @@ def told(answer: dict[str, Any], seconds: float) -> list[str]:
     lines += map(_told_later, answer.get("later", ()))
     lengths = answer.get("lengths")
     if lengths:
-        all_read = lengths["read"] == lengths["of"]
-        lines.append(f"  measured on the longest samples, {lengths['longest']:,} elements; " + ("all" if all_read else f"{lengths['read']:,} of {lengths['of']:,}") + " were read")
+        read = "all were read" if lengths["read"] == lengths["of"] else f"{lengths['read']:,} {'of ' + format(lengths['of'], ',') + ' ' if lengths['of'] else ''}were read, a longer one needs more"
+        lines.append(f"  measured on the longest samples, {lengths['longest']:,} elements; {read}")
     elif answer.get("runs"):
         lines.append("  measured on the first batch: a longer one needs more")
+    if answer.get("not_measured"):
+        lines += textwrap.wrap(f"not measured: {'; '.join(answer['not_measured'])}", 80, initial_indent="  ", subsequent_indent="    ")
     return lines
 
 
@@ -164,8 +166,8 @@ def choose(answer: dict[str, Any], parts: int | None, checkpoint: int | None) ->
         raise Misfit(f"it does not fit {'' if setting == AS_IT_IS else 'with '}{setting}" + ("" if parts or checkpointing else ", of what was tried the setting that needs least"))
     for row in answer.get("later", ()):
         if row["fits"] is False:
-            raise Misfit(f"training fits, but {row['what']} does not fit" + (f" in batches of {row['samples']}: a smaller per_device_eval_batch_size, or eval_accumulation_steps, "
-                                                                            "does not change the training" if row["samples"] else ""))
+            way_out = "smaller batches of it do" if answer["loop"] == "accelerate" else "a smaller per_device_eval_batch_size, or eval_accumulation_steps, does"
+            raise Misfit(f"training fits, but {row['what']} does not fit" + (f" in batches of {row['samples']}: {way_out} not change the training" if row["samples"] else ""))
     return chosen["parts"], chosen["checkpointed_layers"]
 
 

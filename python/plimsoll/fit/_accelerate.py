@@ -33,7 +33,7 @@ class Loop:
         self.synced = 0       # accelerator.accumulate() was entered
         self.accelerator: Any = None
         self.model: Any = None  # as the script calls it: DDP's, FSDP2's
-        self.loaders = 0
+        self.loaders: list[Any] = []  # that were prepared
         self.optimizers: dict[Any, None] = {}  # that stepped
         self.held = False     # gradients stay there from batch to batch
         self.measure: Callable[[tuple[int, int, int]], tuple[int, int, int]] | None = None  # of the passes, as the optimizer begins a step
@@ -85,7 +85,8 @@ def patch(batches: Batches, owned: Callable[[], bool] = lambda: False) -> None:
     def prepare(own: Any, self: Any, *words: Any, **named: Any) -> Any:
         loader = own(self, *words, **named)
         loop.accelerator = self
-        loader.plimsoll_number, loop.loaders = loop.loaders, loop.loaders + 1
+        loader.plimsoll_number = len(loop.loaders)
+        loop.loaders.append(loader)
         return loader
 
     def sync(own: Any, self: Any) -> None:

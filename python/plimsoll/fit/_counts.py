@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import ast
 import linecache
-import os
 import sys
-import sysconfig
 from types import FrameType
 from typing import Any, Iterator, Mapping
 
-_LIBRARIES = tuple(os.path.join(os.path.realpath(folder), "") for folder in (
-    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")), os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))))
+from ._longest import is_own
 
 Numbers = Mapping["tuple[FrameType, str]", int]
 
@@ -22,8 +19,7 @@ def _frames() -> Iterator[FrameType]:
     """Those of the script, from the one that takes batches on."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith("<") and not os.path.realpath(name).startswith(_LIBRARIES):
+        if is_own(frame.f_code.co_filename):
             yield frame
         frame = frame.f_back
 

@@ -21,7 +21,8 @@ from ._counts import counted, growth, is_left, numbers
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, agreed, certify, variants
 from ._file import made_with
 from ._ladder import FEW, Found, Run, Trial, only, search, worst
-from ._later import later, worst as worst_row
+from ._later import forward_pass, later, own_callbacks, worst as worst_row
+from ._longest import longest, not_bounded
 from ._parts import WAYS, blocks_of, permute, samples_of, take
 from ._trainer import Step, cut_step
 
@@ -31,8 +32,6 @@ QUIET = {"WANDB_MODE": "disabled", "WANDB_DISABLED": "true", "MLFLOW_TRACKING_UR
 #: Of a model that has no call for it, or made it.
 NO_CHECKPOINTING: dict[str, Any] = {"checkpointing_bitwise": None, "checkpointing_off": None, "checkpointing_layers": {}}
 STEPS = 3  # the optimizer's states are there from the second on
-READ_MOST = 2000  # samples whose lengths are looked at
-READ_S = 10.0     # or as long as that takes
 _own_steps: list[bool] = []  # not empty: the probe itself steps the optimizer
 
 
@@ -112,36 +111,6 @@ def _items(trainer: Any, inputs: Any, items: Any) -> Any:
         return trainer.get_batch_samples(iter([inputs]), 1, trainer.args.device)[1]
     except TypeError:
         return trainer.get_batch_samples(iter([inputs]), 1)[1]
-
-
-def _size(value: Any) -> int:
-    """Elements of a tensor, characters of a text, or those of all that a list holds."""
-    if isinstance(value, (list, tuple)):
-        return sum(map(_size, value)) if value and not isinstance(value[0], (int, float)) else len(value)
-    return int(value.numel()) if hasattr(value, "numel") else len(value) if hasattr(value, "__len__") else 1
-
-
-def _elements(sample: Any) -> int:
-    """Of the largest tensor or list of a sample: what its length is measured by."""
-    values = list(sample.values()) if hasattr(sample, "values") else list(sample) if isinstance(sample, (list, tuple)) else [sample]
-    return max(map(_size, values), default=0)
-
-
-def longest(loader: Any, samples: int) -> tuple[Any, dict[str, Any]]:
-    """The batch of the longest samples that were read, and what was read; (None, {}): the data set has no indices."""
-    data: Any = getattr(loader, "dataset", None)
-    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__") or len(data) < samples:
-        return None, {}
-    count = min(len(data), READ_MOST)
-    began, found = time.monotonic(), []
-    for number in range(count):
-        index = len(data) * number // count
-        found.append((_elements(data[index]), index))
-        if time.monotonic() - began > READ_S and len(found) >= samples:
-            break
-    found.sort(key=lambda one: (-one[0], one[1]))
-    batch = loader.collate_fn([data[index] for _, index in found[:samples]])
-    return batch, {"read": len(found), "of": len(data), "longest": found[0][0], "shortest": found[-1][0]}
 
 
 def certificate(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, blocks: int) -> Certificate | None:
@@ -362,7 +331,9 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
             _certified(path, answer)
 
     def measure_all(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, answer: dict[str, Any]) -> None:
-        batch, answer["lengths"] = longest(trainer.get_train_dataloader(), answer["samples"])
+        loader = trainer.get_train_dataloader()
+        batch, answer["lengths"] = longest(loader, answer["samples"])
+        answer["not_measured"] = [*not_bounded(loader, answer["samples"]), *own_callbacks(trainer), "anything after this training"]
         if batch is not None:
             batch = trainer._prepare_inputs(batch)
             if all(_ranks.everyone(samples_of(batch, answer["blocks"]) == answer["samples"])):
@@ -384,7 +355,7 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
             model.zero_grad(set_to_none=True)
             if sharded:
                 _leave(path, {**answer, "later": [{"what": "evaluation or save", "samples": None, "fits": False}]})
-            rows = _ranks.everyone(later(trainer, model, longest, os.path.dirname(path)))
+            rows = _ranks.everyone(later(trainer, model, os.path.dirname(path)))
             answer["later"] = [worst_row(of_ranks) for of_ranks in zip(*rows)]
 
     return around
@@ -536,6 +507,10 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
         if answer["gpu"]:
             _own_steps.append(True)
             yield from measured(loop, model, _longest_of(loader, batch, answer), answer)
+            others = [one for one in loop.loaders if one is not loader and answer["chosen"] and not _ranks.is_sharded(model)]
+            rows = _ranks.everyone([forward_pass(model, one) for one in others])
+            answer["later"] = [worst_row(of_ranks) for of_ranks in zip(*rows)]
+            answer["not_measured"] = [*not_bounded(loader, answer["samples"]), "what the loop keeps of evaluations, and saves"]
         finish(path, answer)
 
     def prove(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Iterator[Any]:
