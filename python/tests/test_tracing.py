@@ -1572,6 +1572,30 @@ for _ in range(2):
         assert from_file.peak() == whole.peak()
 
 
+def test_a_script_that_stops_after_its_steps(tmp_path):
+    """Steps that are not alike ask for more of them than the script takes; then it saves, which a trace cannot do."""
+    text = """
+net = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for n in range({steps}):
+    net(torch.randn(100000 * (1 + n), 64).cuda()).sum().backward(); optimizer.step(); optimizer.zero_grad()
+torch.save(net.state_dict(), open({path!r}, "wb"))
+"""
+    trace = program(tmp_path, text.format(steps=3, path=str(tmp_path / "x")))
+    assert any("after step 3 is not traced: ValueError: the script saves tensors" in said for said in trace.assumed), trace.assumed
+
+
+def test_a_device_may_be_a_number(tmp_path):
+    text = """
+assert torch.device({0}) == torch.device("cuda:0")
+net = torch.nn.Linear(64, 64).to({0})
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for _ in range(2):
+    net(torch.randn(4, 64, device={0})).sum().backward(); optimizer.step(); optimizer.zero_grad()
+"""
+    assert program(tmp_path, text.format(0)).peak() == program(tmp_path, text.format("'cuda:0'")).peak()
+
+
 def test_guesses_in_libraries_that_were_not_tried_forbid_a_verdict(tmp_path, monkeypatch):
     from plimsoll.tracing import __main__ as command
     monkeypatch.setattr(command, "BOTH_WAYS_MOST", 0)

@@ -222,6 +222,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     at = words.index("--") if "--" in words else len(words)
     args = _parser().parse_args(words[:at])
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a GPU that is there is left alone
+    os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"  # in Transformers' threads tensors would be real
     from .progress import Progress
     progress = Progress(own_line=at < len(words))
     try:

@@ -157,6 +157,8 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         elif func is torch.asarray and args and isinstance(args[0], torch.UntypedStorage):  # what safetensors reads
             with _disable_current_modes():
                 return func(*args, **kwargs)
+        elif func is torch.device and args and type(args[0]) is int:
+            return torch.device("cuda", *args)
         elif func is torch.Tensor.item:
             return self.item(*args)
         elif func is torch.Tensor.backward:
@@ -290,7 +292,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         rest = rest[:1] if rest and isinstance(rest[0], torch.dtype) else []
         here = self.gate.compiling or self.r.is_gpu(t)
         there = here if device is None else _is_cuda(device)
-        if device is not None and torch.device(device).type == "meta":
+        if device is not None and not there and torch.device(device).type == "meta":
             return func(t, *rest, device=device, **kwargs)
         if here == there:
             return torch.Tensor.to(t, *rest, **kwargs) if rest or kwargs else t
@@ -435,6 +437,15 @@ def _of_cpu(plain: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
+def _to(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Module.to, whose parser of arguments knows no GPU by its number here."""
+    def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(kwargs.get("device"), int):
+            kwargs["device"] = torch.device("cuda", kwargs["device"])
+        return plain(self, *(torch.device("cuda", a) if type(a) is int else a for a in args[:1]), *args[1:], **kwargs)
+    return to
+
+
 class _Parameters:
     """Those of modules.  What is read from a file is real: a module gets a fake one in its place, and all that share it the same one."""
 
@@ -536,6 +547,7 @@ def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
             "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
         (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
         (torch.nn.Module, "_apply", parameters.apply()),
+        (torch.nn.Module, "to", _to(torch.nn.Module.to)),
         (torch.nn.Module, "register_parameter", parameters.register(torch.nn.Module.register_parameter)),
         (torch, "save", _save),
         (torch.utils.data.DataLoader, "__init__", _here(torch.utils.data.DataLoader.__init__)),

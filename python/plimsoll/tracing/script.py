@@ -101,8 +101,10 @@ def trace_script(command: list[str], o: Options) -> Trace:
             except Enough:
                 pass
             except Exception as e:
-                vars(e)["asked"] = list(r.guesses.asked)
-                raise
+                if steps.done < steps.most:
+                    vars(e)["asked"] = list(r.guesses.asked)
+                    raise
+                r.trace.assumed.append(f"what the script does after step {steps.done} is not traced: {type(e).__name__}: {e}".splitlines()[0][:200])
             except SystemExit as e:
                 steps.is_over = True
                 if e.code:
