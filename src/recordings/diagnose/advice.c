@@ -4,6 +4,7 @@
  */
 #include "advice.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -379,9 +380,9 @@ static double lowered(const struct messages_context *c, enum messages_setting s,
 
 	if (otherwise < 1)
 		return value > 2 * STEP_DOWN && value <= 1 ? value - STEP_DOWN : otherwise;
-	return value > 1 && value <= otherwise ? (double)((unsigned)value / 2)
-	       : value >= 1 && value <= 1      ? 1
-					       : otherwise;
+	if (!(value >= 1))
+		return otherwise;
+	return value <= 1 ? 1 : value <= otherwise ? floor(value / 2) : otherwise;
 }
 
 #define GRID 32 /* an edge is a multiple of it */
