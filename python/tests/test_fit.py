@@ -631,6 +631,15 @@ accelerate.state.AcceleratorState()._shared_state.update(distributed_type=accele
                 self.assertTrue(answer["chosen"]["fits"])
                 self.assertGreater(answer["parts"] + sum(answer["checkpointed_layers"]), 1)
 
+    def test_what_is_told_fits_80_columns(self):
+        from plimsoll.fit.__main__ import told
+        proof = {"way": "own", "parts": [2, 4, 8], "noise": 1e-7, "rounding": 0.0, "limit": 1e-5, "samples": 8, "differences": {"own": 1e-7}}
+        answer = {"certificate": proof, "samples": 16, "ranks": 1, "model": "LlamaForCausalLM", "loop": "accelerate", "checkpointing_off": None, "checkpointing_bitwise": None,
+                  "checkpointing_layers": {}, "lengths": {"read": 2_000_000, "of": 40_000_000, "longest": 1_000_000}, "not_measured": ["what the loop keeps of evaluations, and saves"] * 2}
+        lines = told(answer, 10.0)
+        self.assertIn("2,000,000 of 40,000,000 were read, a longer one needs more", " ".join(" ".join(lines).split()))
+        self.assertLessEqual(max(map(len, lines)), 80)
+
     def test_ranks_add_up_once(self):
         """Each part but the last is under DDP's no_sync; the last is the last with a share in the loss."""
         held, seen = [], []

@@ -120,7 +120,7 @@ def told(answer: dict[str, Any], seconds: float) -> list[str]:
     lengths = answer.get("lengths")
     if lengths:
         read = "all were read" if lengths["read"] == lengths["of"] else f"{lengths['read']:,} {'of ' + format(lengths['of'], ',') + ' ' if lengths['of'] else ''}were read, a longer one needs more"
-        lines.append(f"  measured on the longest samples, {lengths['longest']:,} elements; {read}")
+        lines += textwrap.wrap(f"measured on the longest samples, {lengths['longest']:,} elements; {read}", 80, initial_indent="  ", subsequent_indent="    ")
     elif answer.get("runs"):
         lines.append("  measured on the first batch: a longer one needs more")
     if answer.get("not_measured"):

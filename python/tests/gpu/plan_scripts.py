@@ -1,7 +1,7 @@
 """plan_scripts.py FOLDER OUT MEASURED [NAME...]: the public scripts of fit_scripts.py, planned without a GPU, next to the peaks that they had on one.
 
 FOLDER: as for fit_scripts.py.  MEASURED: its scripts.jsonl, with the peak of each whole run.  Each script is planned by `plimsoll plan
--- python SCRIPT ...` with the same arguments, models and data.  One JSON line for each goes to OUT/planned.jsonl; the table is printed.
+-- python SCRIPT ...` with the same arguments, models and data.  One JSON line for each goes to OUT/planned.jsonl.
 """
 import json
 import os
@@ -35,7 +35,7 @@ def planned(folder, out, row):
         answer = json.loads(done.stdout)
     except ValueError:
         return {"row": row, "code": done.returncode, "s": took, "err": done.stderr[-700:]}
-    return {"row": row, "code": done.returncode, "s": took, "peak_bytes": answer.get("peak", {}).get("allocated_bytes"), "answer": {k: v for k, v in answer.items() if k in ("peak", "doubts", "verdict", "headline", "basis", "notes")}}
+    return {"row": row, "code": done.returncode, "s": took, "peak_bytes": answer.get("peak", {}).get("allocated_bytes")}
 
 
 def main():
@@ -53,7 +53,7 @@ def main():
             line["off"] = round(line["peak_bytes"] / real[row] - 1, 4)
         with open(os.path.join(out, "planned.jsonl"), "a") as f:
             f.write(json.dumps(line) + "\n")
-        print({k: v for k, v in line.items() if k != "answer"}, flush=True)
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

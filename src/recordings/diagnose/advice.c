@@ -372,7 +372,7 @@ static int is_later(const struct advice_row *r, const struct findings_told *t)
 #define MORE_NUM 3 /* of a limit that did not do: half as much again, in whole GiB */
 #define MORE_DEN 2
 
-/* A step below a share that is set, half of a size, where that is no more than what is advised otherwise. */
+/* A step below a share that is set, half of a size, if that is at most what is advised otherwise. */
 #define STEP_DOWN 0.1
 static double lowered(const struct messages_context *c, enum messages_setting s, double otherwise)
 {
