@@ -183,12 +183,12 @@ def _nudged(weights: Iterable[Any]) -> Iterator[None]:
             local(p.data).copy_(before)
 
 
-def _gradients(model: Any) -> dict[Any, Any]:
+def gradients(model: Any) -> dict[Any, Any]:
     """By parameter; not copied."""
     return {p: local(p.grad).detach() for p in model.parameters() if p.grad is not None}
 
 
-def _distance(now: Mapping[Any, Any], reference: Mapping[Any, Any]) -> float:
+def distance(now: Mapping[Any, Any], reference: Mapping[Any, Any]) -> float:
     """How far gradients are from others: the norm of the difference over that of the others.
 
     math.inf if either is not a number (a mean over no labels), or if all of the others are zero: then nothing is proven.
@@ -200,7 +200,7 @@ def _distance(now: Mapping[Any, Any], reference: Mapping[Any, Any]) -> float:
         if a is None or b is None:
             far += float(torch.linalg.vector_norm(b if a is None else a, dtype=torch.float64) ** 2)
         else:
-            far += float(torch.linalg.vector_norm(a - b, dtype=torch.float64) ** 2)
+            far += float(torch.linalg.vector_norm(a - b.to(a.device), dtype=torch.float64) ** 2)
         if b is not None:
             size += float(torch.linalg.vector_norm(b, dtype=torch.float64) ** 2)
     if not math.isfinite(far + size):
@@ -226,7 +226,7 @@ def variants(model: Any, samples: int, ways: tuple[str, ...], counts: tuple[int,
     found = Certificate(None, samples, tuple(k for k in counts if k <= samples), 0.0)
     with _without_dropout(model), in_fp32(model):
         there = yield Variant()
-        gradient = {p: g.to("cpu", copy=True) for p, g in _gradients(model).items()} if there else {}
+        gradient = {p: g.to("cpu", copy=True) for p, g in gradients(model).items()} if there else {}
         for by in MOVES:
             with moved(model, gradient, by):
                 found = yield from _at_a_point(model, gradient, ways, found)
@@ -239,12 +239,12 @@ def _at_a_point(model: Any, gradient: Mapping[Any, Any], ways: tuple[str, ...], 
     """What is found with the weights as they are now, and at the point before."""
     model.zero_grad(set_to_none=True)
     there = yield Variant()
-    reference = {p: g.clone() for p, g in _gradients(model).items()} if there else {}
+    reference = {p: g.clone() for p, g in gradients(model).items()} if there else {}
 
     def far(one: Variant) -> Generator[Variant, bool, float]:
         model.zero_grad(set_to_none=True)
         there = yield one
-        return _distance(_gradients(model), reference) if there else math.inf
+        return distance(gradients(model), reference) if there else math.inf
 
     noise = yield from far(Variant(permuted=True))
     with _nudged(gradient):

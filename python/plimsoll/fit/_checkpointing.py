@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Callable, Generator, Sequence
 
 from . import _ranks
-from ._certificate import FLOOR, in_fp32
+from ._certificate import FLOOR, distance, gradients, in_fp32
 
 
 def is_able(model: Any) -> bool:
@@ -105,7 +105,7 @@ def _differences(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[flo
     """
     import torch
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
-    before, reference, buffers, found = _buffers(model), list[Any](), list[Any](), list[tuple[float, bool]]()
+    before, reference, buffers, found = _buffers(model), dict[Any, Any](), list[Any](), list[tuple[float, bool]]()
     strict, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
     def restore() -> None:
@@ -127,31 +127,16 @@ def _differences(model: Any, fp32: bool) -> Generator[bool, bool, list[tuple[flo
                 with switched(model, counts):
                     if not (yield fp32):
                         return None
-                gradients = [None if p.grad is None else _ranks.local(p.grad).detach() for p in model.parameters()]
                 if reference:
-                    found.append((_distance(reference, gradients), all(map(torch.equal, buffers, model.buffers()))))
+                    found.append((distance(gradients(model), reference), all(map(torch.equal, buffers, model.buffers()))))
                 else:  # not on the GPU, where it may not fit
-                    reference, buffers = [None if g is None else g.to("cpu", copy=True) for g in gradients], _buffers(model)
-                    if all(g is None for g in reference):
+                    reference, buffers = {p: g.to("cpu", copy=True) for p, g in gradients(model).items()}, _buffers(model)
+                    if not reference:
                         return None
         finally:
             torch.use_deterministic_algorithms(strict, warn_only=warned)
             restore()
     return found
-
-
-def _distance(reference: list[Any], gradients: list[Any]) -> float:
-    """The norm of the difference over that of the reference; math.inf: others have none, or it is not a number."""
-    import torch
-    far, size = 0.0, 0.0
-    for a, b in zip(reference, gradients):
-        if (a is None) != (b is None):
-            return math.inf
-        if a is not None:
-            kept = a.to(b.device)
-            far += float(torch.linalg.vector_norm(kept - b, dtype=torch.float64)) ** 2
-            size += float(torch.linalg.vector_norm(kept, dtype=torch.float64)) ** 2
-    return (far / size) ** 0.5 if size and math.isfinite(far) else math.inf
 
 
 def compare(model: Any) -> Generator[bool, bool, float]:
