@@ -1,6 +1,8 @@
 """plimsoll fit: batches in parts train the same, or are refused; the probe leaves no trace."""
 import contextlib
+import dataclasses
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -635,7 +637,7 @@ accelerate.state.AcceleratorState()._shared_state.update(distributed_type=accele
         from plimsoll.fit.__main__ import told
         proof = {"way": "own", "parts": [2, 4, 8], "noise": 1e-7, "rounding": 0.0, "limit": 1e-5, "samples": 8, "differences": {"own": 1e-7}}
         answer = {"certificate": proof, "samples": 16, "ranks": 1, "model": "LlamaForCausalLM", "loop": "accelerate", "checkpointing_off": None, "checkpointing_bitwise": None,
-                  "checkpointing_layers": {}, "lengths": {"read": 2_000_000, "of": 40_000_000, "longest": 1_000_000}, "not_measured": ["what the loop keeps of evaluations, and saves"] * 2}
+                  "checkpointing_layers": {}, "lengths": {"read": 2_000_000, "of": 40_000_000, "longest": 1_000_000, "unit": "characters"}, "not_measured": ["what the loop keeps of evaluations, and saves"] * 2}
         lines = told(answer, 10.0)
         self.assertIn("2,000,000 of 40,000,000 were read, a longer one needs more", " ".join(" ".join(lines).split()))
         self.assertLessEqual(max(map(len, lines)), 80)
@@ -740,6 +742,37 @@ class Ladder(unittest.TestCase):
                     found = done.value
                 every = [take(_ladder.Trial(32, 1, (a, b)), limit) for a in range(sizes[0] + 1) for b in range(sizes[1] + 1)]
                 self.assertLessEqual(found.chosen.step_s, 1.02 * min(run.step_s for run in every if run.fits))
+
+    def test_a_gpu_that_few_samples_do_not_fill(self):
+        """Each call takes its launches' time at least, the allocator reserves more than is allocated: at most 5 % slower than the best of all settings."""
+        layers, states = 8, 300
+
+        def take(trial, limit, launches, spare):
+            each, count = -(-trial.samples // trial.parts), sum(trial.checkpointed)
+            need = states + each * (3 + 10 * (layers - count) + (10 if count == layers else 0)) + 100 * (trial.parts > 1 or trial.held)
+            seconds = trial.parts * max(launches, 1.3 * each) * (1 + 0.33 * count / layers) + 2
+            if need + spare > limit:
+                return _ladder.Run(trial, False)
+            return dataclasses.replace(self.took(trial, limit, need, seconds), reserved_bytes=need + spare, held_bytes=100 * trial.held)
+
+        tries = []
+        for launches, spare, share in itertools.product((1, 15, 30), (0, 40, 120), (0.9, 0.75, 0.6, 0.45, 0.3)):
+            limit = int(take(_ladder.Trial(32), 1 << 30, launches, 0).allocated_bytes * share)
+            every = [take(_ladder.Trial(32, parts, (count,) if count else ()), limit, launches, spare) for parts in (1, 2, 4, 8, 16, 32) for count in range(layers + 1)]
+            running = _ladder.search(32, limit, True, (layers,))
+            with self.subTest(launches=launches, spare=spare, share=share):
+                try:
+                    trial = next(running)
+                    while True:
+                        trial = running.send(take(trial, limit, launches, spare))
+                except StopIteration as done:
+                    found = done.value
+                fitting = [run.step_s for run in every if run.fits]
+                self.assertEqual(found.chosen is None, not fitting)
+                if found.chosen is not None:
+                    self.assertLessEqual(found.chosen.step_s, 1.05 * min(fitting), found.runs)
+                tries.append(len(found.runs))
+        self.assertEqual(sorted(tries)[len(tries) // 2], 1)
 
     def test_no_more_than_three_whole_batches(self):
         for bend in (1.0, 1.3, 2.0, 5.0):
@@ -858,11 +891,13 @@ class Later(unittest.TestCase):
             loader = torch.utils.data.DataLoader(data, 8, collate_fn=collate)
             batch, lengths = _longest.longest(loader, 8)
             self.assertEqual((batch["text"].shape, batch["more"].shape), ((8, 36), (8, 15)))
-            self.assertEqual(lengths, {"read": 3000, "of": 3000, "longest": 36, "shortest": 5})
+            self.assertEqual(lengths, {"read": 3000, "of": 3000, "longest": 36, "shortest": 5, "unit": "elements"})
             with unittest.mock.patch.object(_longest, "READ_S", 0.0):
                 self.assertEqual(_longest.longest(loader, 8)[1]["read"], 8)
             said = [f"lengths that collate(){'' if data is rows else ' and Stream'} of the script would only give later"]
             self.assertEqual(_longest.not_bounded(loader, 8), said)
+        texts = torch.utils.data.DataLoader(["ab", "abcd"], 2, collate_fn=lambda rows: {"text": rows})
+        self.assertEqual([_longest.longest(texts, 1)[1][name] for name in ("longest", "unit")], [4, "characters"])
         grouped = torch.utils.data.DataLoader([{"x": torch.zeros(2)}] * 9, batch_sampler=[[0], [1, 2, 3], [4, 5]])
         self.assertEqual(_longest.not_bounded(grouped, 1), ["later batches of up to 3 samples, the first one has 1"])
         self.assertEqual(_longest.not_bounded(grouped, 3), [])
@@ -995,6 +1030,27 @@ class Checkpointing(unittest.TestCase):
                     off[name] = _checkpointing.measure(model, lambda _: model(**inputs, labels=labels).loss.backward())
                     self.assertTrue(_checkpointing.is_the_same(off[name]), off[name])
         self.assertGreater(sum(far == 0 for far in off.values()), len(off) * 0.8, off)
+
+
+    def test_a_script_that_makes_the_call_again(self):
+        """As TRL does around the pass of its reference model: the same layers are checkpointed afterwards."""
+        import copy
+        import transformers
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=8, n_layer=3, n_head=2, vocab_size=11))
+
+        def layers(of):
+            return [layer.gradient_checkpointing for layer in of.transformer.h]
+
+        with _checkpointing.switched(model, (2,)):
+            for one in (model, copy.deepcopy(model)):
+                for call in filter(lambda name, of=one: hasattr(of, name), _checkpointing.CALLS):
+                    one.gradient_checkpointing_disable()
+                    self.assertEqual(layers(one), [False] * 3)
+                    getattr(one, call)(None)
+                    self.assertEqual(layers(one), [True, True, False])
+        self.assertEqual(layers(model), [False] * 3)
+        model.gradient_checkpointing_enable()
+        self.assertEqual(layers(model), [True] * 3)
 
 
 class Parts(unittest.TestCase):

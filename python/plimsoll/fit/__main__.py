@@ -69,6 +69,10 @@ def _setting(parts: int, counts: Sequence[int], of: dict[str, int]) -> str:
     return ", ".join([f"{parts} parts"] * (parts > 1) + [checkpointed_text(counts, of)] * any(counts)) or AS_IT_IS
 
 
+def _retries(row: dict[str, Any]) -> str:
+    return f": {row['retries']} retr{'y' if row['retries'] == 1 else 'ies'}" if row.get("retries") else ""
+
+
 def _told_settings(answer: dict[str, Any]) -> list[str]:
     """Bytes and time of each setting that was tried or estimated, of the whole batch."""
     runs, of = answer.get("runs", ()), answer["checkpointing_layers"]
@@ -79,7 +83,7 @@ def _told_settings(answer: dict[str, Any]) -> list[str]:
     for row, how in rows:
         line = f"  {_setting(row['parts'], row['checkpointed_layers'], of):<37}"
         if "allocated_bytes" in row:
-            lines.append(f"{line}{_bytes_text(row['allocated_bytes']):>10}{row['step_s']:>8.3g} s  {how}{'' if row['fits'] else ': too much'}")
+            lines.append(f"{line}{_bytes_text(row['allocated_bytes']):>10}{row['step_s']:>8.3g} s  {how}{'' if row['fits'] else ': too much'}{_retries(row)}")
         else:
             lines.append(f"{line}    out of memory  measured")
     chosen = answer.get("chosen")
@@ -120,7 +124,8 @@ def told(answer: dict[str, Any], seconds: float) -> list[str]:
     lengths = answer.get("lengths")
     if lengths:
         read = "all were read" if lengths["read"] == lengths["of"] else f"{lengths['read']:,} {'of ' + format(lengths['of'], ',') + ' ' if lengths['of'] else ''}were read, a longer one needs more"
-        lines += textwrap.wrap(f"measured on the longest samples, {lengths['longest']:,} elements; {read}", 80, initial_indent="  ", subsequent_indent="    ")
+        more = ", one of more tokens needs more" if lengths["unit"] == "characters" else ""
+        lines += textwrap.wrap(f"measured on the longest samples, {lengths['longest']:,} {lengths['unit']}{more}; {read}", 80, initial_indent="  ", subsequent_indent="    ")
     elif answer.get("runs"):
         lines.append("  measured on the first batch: a longer one needs more")
     if answer.get("not_measured"):

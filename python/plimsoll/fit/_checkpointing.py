@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import types
 import warnings
 from typing import Any, Callable, Generator, Sequence
 
@@ -16,6 +17,8 @@ def is_able(model: Any) -> bool:
                 and not getattr(model, "is_gradient_checkpointing", True))
 
 
+#: Of Hugging Face; newer releases have the second name too.
+CALLS = ("gradient_checkpointing_enable", "activation_checkpointing_enable")
 #: Lists of layers that are counted one by one; a model with more of them is checkpointed whole or not at all.
 MOST_LISTS = 8
 
@@ -65,8 +68,11 @@ def text(counts: Sequence[int], of: dict[str, int]) -> str:
 def switch(model: Any, counts: Sequence[int]) -> None:
     """Hugging Face's call, for the first layers of each list, as many as `counts` gives; () or zeros: its opposite.
 
-    The first ones: in the backward pass the last layers have freed what they kept when the first are computed again.
+    The first ones: in the backward pass the last layers have freed what they kept when the first are computed again.  A script may make
+    the call itself, as TRL does after a pass of its reference model: it gets the same layers.
     """
+    for name in CALLS:
+        vars(model).pop(name, None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # newer releases have another name for it, too
         if not any(counts):
@@ -80,6 +86,11 @@ def switch(model: Any, counts: Sequence[int]) -> None:
         for module in (inner for layer in layers[count:] for inner in layer.modules()):
             if hasattr(module, "gradient_checkpointing"):
                 module.gradient_checkpointing = False
+
+    def again(self: Any, *_: Any, **__: Any) -> None:
+        switch(self, counts)
+
+    vars(model).update({name: types.MethodType(again, model) for name in CALLS if hasattr(model, name)})
 
 
 @contextlib.contextmanager

@@ -63,4 +63,9 @@ class Gauge:
         return {"gpu": properties.name, "gpu_bytes": properties.total_memory}
 
 
+def highest(a: tuple[int, int, int], b: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Of two peaks: a step may need more than the one after it."""
+    return max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2])
+
+
 gauge = Gauge()

@@ -4,10 +4,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Generator, Iterable, Iterator, Sequence
 
-FEW = 8    # samples of a slice
+FEW = 8    # samples of a first slice; larger ones follow if they fit, as few samples do not keep a GPU busy
+FILLED = 0.8  # of the limit, by a larger slice
 PROBES = 3  # whole batches that are tried
-#: A change whose estimate is above the limit by more than this is not tried; below that, if it is faster by more than this.
-SLACK = 1.02
+STEP = 0.04  # of the limit: what the next try needs less than one that did not fit
+WORTH = 1.05  # another try after one that fits has to be faster by this
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class Estimate:
     trial: Trial
     fits: bool
     allocated_bytes: int
+    reserved_bytes: int
     step_s: float
     passes_bytes: int
 
@@ -160,7 +162,13 @@ class _Slices:
             seconds += (trial.parts - 1) * max(0.0, self.halved.step_s - self.base.whole.step_s)
         needed = passes if trial.parts > 1 or trial.held else max(passes - self.base.whole.held_bytes, self.base.line("passes_bytes", 0))
         needed = max(needed, self.base.whole.step_bytes)
-        return Estimate(trial, needed <= limit_bytes, int(needed), seconds, int(passes))
+        reserved = needed + self.spare(bool(trial.checkpointed), each)
+        return Estimate(trial, reserved <= limit_bytes, int(needed), int(reserved), seconds, int(passes))
+
+    def spare(self, is_checkpointed: bool, samples: int) -> float:
+        """What the allocator reserves above what is allocated."""
+        pairs = [self.base, *([self.every] if is_checkpointed and self.every is not None else [])]
+        return max(0.0, *(pair.line("reserved_bytes", samples) - pair.line("allocated_bytes", samples) for pair in pairs))
 
     def counts(self) -> Iterator[tuple[int, ...]]:
         """How many layers of each list: none, then more and more, of the list first that costs least per byte."""
@@ -203,15 +211,27 @@ def _checkpointed(slices: _Slices, few: int) -> Generator[Trial, Run, None]:
     slices.each = [one for _, one in sorted(costs, key=lambda row: row[0])]
 
 
-def _slices(found: Found, samples: int, may_cut: bool, sizes: tuple[int, ...]) -> Generator[Trial, Run, _Slices | None]:
+def _base(samples: int, limit_bytes: int) -> Generator[Trial, Run, _Pair | None]:
+    """The model as it is, with as many samples as fit well."""
     few = min(FEW, max(2, samples // 2))
-    while few > 1:
-        base = yield from _pair(few, ())
-        if base is not None:
-            break
+    base = yield from _pair(few, ())
+    while base is None and few > 3:
         few //= 2
-    else:
+        base = yield from _pair(few, ())
+    if base is None:
         return None
+    more = few
+    while more * 2 <= samples // 2 and base.line("passes_bytes", more * 2) <= FILLED * limit_bytes:
+        more *= 2
+    larger = (yield Trial(more, held=True)) if more > few else base.whole
+    return _Pair(base.whole, larger) if more > few and larger.fits else base
+
+
+def _slices(found: Found, samples: int, limit_bytes: int, may_cut: bool, sizes: tuple[int, ...]) -> Generator[Trial, Run, _Slices | None]:
+    base = yield from _base(samples, limit_bytes)
+    if base is None:
+        return None
+    few = base.whole.trial.samples
     slices = _Slices(sizes, base, (yield Trial(few, 2, held=True)) if may_cut else None)
     if sizes:
         yield from _checkpointed(slices, few)
@@ -232,15 +252,45 @@ def _settings(samples: int, may_cut: bool, counts: Iterable[tuple[int, ...]], he
                 break
 
 
-def _order(estimates: dict[Trial, Estimate], limit_bytes: int, runs: list[Run]) -> list[Trial]:
-    """What is worth a try, the cheapest first: what should fit, by estimated seconds; the last try is of what needs least."""
-    # an estimate below the limit that failed was too low by the rest of the memory at least
-    failed = [estimates[r.trial].allocated_bytes for r in runs if not r.fits_well and r.trial in estimates]
-    most = min([SLACK * limit_bytes, *(limit_bytes if needed > limit_bytes else 0.9 * needed for needed in failed)])
-    fitting = sorted((e for e in estimates.values() if e.allocated_bytes <= most),
-                     key=lambda e: (e.step_s * (SLACK if e.allocated_bytes > limit_bytes else 1.0), e.trial.parts, sum(e.trial.checkpointed)))
-    least = min(estimates.values(), key=lambda e: (e.allocated_bytes, e.passes_bytes, e.step_s))
-    return [least.trial] if len(runs) == PROBES - 1 or not fitting else [e.trial for e in fitting]
+@dataclass
+class _Tries:
+    """Whole batches, and what they say of the estimates."""
+
+    estimates: dict[Trial, Estimate]
+    limit_bytes: int
+    runs: list[Run] = field(default_factory=list)
+
+    def room(self) -> float:
+        """Bytes, reserved as estimated, up to which a setting should fit."""
+        room, failed = float(self.limit_bytes), float("inf")
+        for run in self.runs:
+            needed = self.estimates[run.trial].reserved_bytes
+            if run.fits_well:
+                room = self.limit_bytes - (run.reserved_bytes - needed)
+            else:
+                failed = min(failed, needed)
+                room = failed - STEP * self.limit_bytes
+        return min(room, failed - 1)
+
+    def seconds(self, estimate: Estimate) -> float:
+        """As the last measured batch in as many parts was faster or slower than its own estimate."""
+        alike = [run for run in self.runs if run.fits and run.trial.parts == estimate.trial.parts]
+        return estimate.step_s * (alike[-1].step_s / self.estimates[alike[-1].trial].step_s if alike and self.estimates[alike[-1].trial].step_s > 0 else 1)
+
+    def chosen(self) -> Run | None:
+        """The fastest that fits well, or else one that fits."""
+        return min((run for run in self.runs if run.fits), key=lambda run: (not run.fits_well, run.step_s), default=None)
+
+    def next(self) -> Trial | None:
+        """The fastest that should fit, or what needs least, if nothing should, or this is the last try; None: no other is worth it."""
+        best, tried, room = self.chosen(), [run.trial for run in self.runs], self.room()
+        found = bool(best and best.fits_well)
+        fitting = [e for e in self.estimates.values() if e.reserved_bytes <= room and e.trial not in tried
+                   and (best is None or not found or WORTH * self.seconds(e) < best.step_s)]
+        if not found and (not fitting or len(self.runs) == PROBES - 1):
+            least = min(self.estimates.values(), key=lambda e: (e.allocated_bytes, e.passes_bytes, e.step_s)).trial
+            return None if least in tried else least
+        return min(fitting, key=lambda e: (self.seconds(e), e.trial.parts, sum(e.trial.checkpointed))).trial if fitting else None
 
 
 def _shown(estimates: dict[Trial, Estimate], samples: int) -> Iterator[Estimate]:
@@ -257,28 +307,22 @@ def search(samples: int, limit_bytes: int, may_cut: bool, sizes: Sequence[int] =
     Deterministic: a search that is begun anew asks for the same, given the same answers.
     """
     found, all_layers = Found(), tuple(sizes)
-    slices = yield from _slices(found, samples, may_cut, all_layers)
+    slices = yield from _slices(found, samples, limit_bytes, may_cut, all_layers)
     estimates: dict[Trial, Estimate] = {}
     for trial in _settings(samples, may_cut, slices.counts(), held) if slices is not None else ():
         made = slices.estimate(trial, limit_bytes) if slices is not None else None
         if made is not None:
             estimates[trial] = made
     found.estimates = list(_shown(estimates, samples))
-    tried: list[Trial] = []
-    while len(tried) < PROBES:
-        if estimates:
-            left = [t for t in _order(estimates, limit_bytes, found.runs) if t not in tried]
-        else:  # not even two samples fit without a change
-            left = list(_settings(samples, may_cut, [all_layers], held))[-1:] if not tried else []
-        if not left:
-            break
-        run = yield left[0]
-        tried.append(left[0])
-        found.runs.append(run)
-        if run.fits:
-            found.chosen = run
-        if run.fits_well:
-            break
+    if not estimates:  # not even two samples fit without a change
+        least = list(_settings(samples, may_cut, [all_layers], held))[-1]
+        found.runs = [(yield least)]
+        found.chosen = found.runs[0] if found.runs[0].fits else None
+        return found
+    tries = _Tries(estimates, limit_bytes, found.runs)
+    while len(tries.runs) < PROBES and (another := tries.next()) is not None:
+        tries.runs.append((yield another))
+    found.chosen = tries.chosen()
     return found
 
 

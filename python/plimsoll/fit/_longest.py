@@ -30,7 +30,7 @@ def _size(value: Any) -> int:
 
 
 def _columns(sample: Any) -> dict[Any, Any]:
-    return dict(sample) if hasattr(sample, "values") else dict(enumerate(sample)) if isinstance(sample, (list, tuple)) else {0: sample}
+    return dict(sample) if hasattr(sample, "keys") else dict(enumerate(sample)) if isinstance(sample, (list, tuple)) else {0: sample}
 
 
 def _sizes(sample: Any, collate: Any) -> dict[Any, int]:
@@ -70,7 +70,7 @@ def is_indexed(data: Any) -> bool:
 def longest(loader: Any, samples: int) -> tuple[Any, dict[str, Any]]:
     """The batch of the longest samples that were read, and what was read; (None, {}): the data set gives no samples.
 
-    "of" is None if the data set has no indices and did not end.
+    "of" is None if the data set has no indices and did not end.  "unit" is "characters" if the model itself makes tokens of the texts.
     """
     data: Any = getattr(loader, "dataset", None)
     began, collate = time.monotonic(), loader.collate_fn
@@ -93,7 +93,8 @@ def longest(loader: Any, samples: int) -> tuple[Any, dict[str, Any]]:
     if count < samples:
         return None, {}
     batch = collate([data[one] if indexed else one for _, one in _longest_first(kept, samples)])
-    return batch, {"read": count, "of": of, "longest": lengths[1], "shortest": lengths[0]}
+    is_text = any(isinstance(value, (list, tuple)) and len(value) and isinstance(value[0], str) for value in _columns(batch).values())
+    return batch, {"read": count, "of": of, "longest": lengths[1], "shortest": lengths[0], "unit": "characters" if is_text else "elements"}
 
 
 def largest_batch(loader: Any) -> int:

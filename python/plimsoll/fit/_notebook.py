@@ -52,7 +52,7 @@ def _pass(model: Any, step: Callable[[Any, Any], Any], batch: Any, parts: int, w
 
 def _measured(model: Any, step: Callable[[Any, Any], Any], batch: Any, trial: Trial, way: str) -> Run:
     import torch
-    gauge, times, held = _gauge.gauge, [], 0
+    gauge, times, held, peak = _gauge.gauge, [], 0, (0, 0, 0)
     model.zero_grad(set_to_none=True)
     gauge.begin()
     try:
@@ -62,13 +62,14 @@ def _measured(model: Any, step: Callable[[Any, Any], Any], batch: Any, trial: Tr
                 held, began = gauge.gradients(model), gauge.seconds()
                 _pass(model, step, take(batch, 0, trial.samples), trial.parts, way)
                 times.append(gauge.seconds() - began)
+                peak = _gauge.highest(peak, gauge.peak())
                 if not trial.held:
                     model.zero_grad(set_to_none=True)
     except torch.OutOfMemoryError:
         return Run(trial, False)
     finally:
         model.zero_grad(set_to_none=True)
-    return Run.at(trial, min(times), gauge.peak(), held_bytes=held)
+    return Run.at(trial, min(times), peak, held_bytes=held)
 
 
 def _search(model: Any, step: Callable[[Any, Any], Any], batch: Any, proof: Certificate, sizes: Sequence[int], parts: int | None) -> Found:

@@ -20,7 +20,7 @@ from ._checkpointing import compare, is_able, is_the_same, measure, sizes, switc
 from ._counts import counted, growth, is_left, numbers
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, agreed, certify, variants
 from ._file import made_with
-from ._ladder import FEW, Found, Run, Trial, only, search, worst
+from ._ladder import Found, Run, Trial, only, search, worst
 from ._later import forward_pass, later, own_callbacks, worst as worst_row
 from ._longest import longest, not_bounded
 from ._parts import WAYS, blocks_of, permute, samples_of, take
@@ -32,6 +32,7 @@ QUIET = {"WANDB_MODE": "disabled", "WANDB_DISABLED": "true", "MLFLOW_TRACKING_UR
 #: Of a model that has no call for it, or made it.
 NO_CHECKPOINTING: dict[str, Any] = {"checkpointing_bitwise": None, "checkpointing_off": None, "checkpointing_layers": {}}
 STEPS = 3  # the optimizer's states are there from the second on
+ENOUGH_S, STEPS_MOST = 0.5, 10  # short steps are taken so long, as their times vary most
 _own_steps: list[bool] = []  # not empty: the probe itself steps the optimizer
 
 
@@ -165,10 +166,9 @@ def shown(proof: Certificate) -> dict[str, Any]:
             "differences": {way: far if math.isfinite(far) else None for way, far in proof.differences.items()}}
 
 
-def _forget(optimizer: Any, trial: Trial) -> None:
-    """Of a trial of the whole batch: the optimizer begins as in the run, so that its states lie between the same activations."""
-    if not trial.held or trial.samples > FEW:
-        optimizer.state.clear()
+def _forget(optimizer: Any) -> None:
+    """Before a trial of the whole batch: the optimizer begins as in the run, so that its states lie between the same activations."""
+    getattr(optimizer, "optimizer", optimizer).state.clear()
 
 
 def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, trial: Trial, way: str, blocks: int) -> Run:
@@ -176,30 +176,31 @@ def _measured(step: Step, trainer: Any, model: Any, inputs: Any, items: Any, tri
     import torch
     model.zero_grad(set_to_none=True)
     gauge = _gauge.gauge
-    times, held, passes = [], 0, (0, 0, 0)
+    times: list[float] = []
+    held, passes, after = 0, (0, 0, 0), (0, 0, 0)
     optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)  # accelerate's own skips steps while it accumulates
-    _forget(optimizer, trial)
     gauge.begin()
     _own_steps.append(True)
     try:
         with switched(trainer.accelerator.unwrap_model(model), trial.checkpointed):
-            for _ in range(STEPS):
+            while len(times) < STEPS or sum(times) < ENOUGH_S and len(times) < STEPS_MOST and _ranks.count() == 1:
                 gauge.reset()
                 held = gauge.gradients(model)
                 began = gauge.seconds()
                 cut_step(step, trainer, model, inputs, items, trial.parts, way, blocks)
-                passes = gauge.peak()
+                passes = _gauge.highest(passes, gauge.peak())
                 gauge.reset()
                 optimizer.step()
                 model.zero_grad(set_to_none=not trial.held)
                 times.append(gauge.seconds() - began)
+                after = _gauge.highest(after, gauge.peak())
     except torch.OutOfMemoryError:
         if _ranks.is_sharded(model):
             raise
         return Run(trial, False)
     finally:
         _own_steps.clear()
-    return Run.at(trial, min(times[1:]), passes, gauge.peak(), held)
+    return Run.at(trial, min(times[1:]), passes, after, held)
 
 
 def refuse_other_loops(module: Any, path: str) -> None:
@@ -346,6 +347,8 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
                 if trial not in known:
                     if sharded:
                         _leave_known(path, answer, known, trial)
+                    if trial.samples == answer["samples"]:
+                        _forget(trainer.optimizer)
                     some = take(inputs, 0, trial.samples, answer["blocks"])
                     known[trial] = worst(_ranks.everyone(_measured(step, trainer, model, some, _items(trainer, some, items), trial, way, answer["blocks"])))
                 trial = running.send(known[trial])
@@ -421,17 +424,17 @@ def _tried(loop: Loop, model: Any, batch: Any, trial: Trial, way: str) -> Genera
     gauge = _gauge.gauge
     for optimizer in loop.optimizers:
         optimizer.zero_grad()
-        _forget(optimizer, trial)
+        if trial.samples == samples_of(batch):
+            _forget(optimizer)
     gauge.begin()
-    times, held, loop.held = [], 0, trial.held
+    times, held, loop.held, loop.passes, step = [], 0, trial.held, (0, 0, 0), (0, 0, 0)
     with switched(model, trial.checkpointed):
         for _ in range(STEPS):
             gauge.reset()
-            held, loop.passes = gauge.gradients(model), (0, 0, 0)
-            began = gauge.seconds()
+            held, began = gauge.gradients(model), gauge.seconds()
             yield from loop.parts(take(batch, 0, trial.samples), trial.parts, way)
             times.append(gauge.seconds() - began)
-    step = gauge.peak()
+            step = _gauge.highest(step, gauge.peak())
     peaks = (loop.passes, step) if any(loop.passes) else (step, (0, 0, 0))
     return worst(_ranks.everyone(Run.at(trial, min(times[1:]), *peaks, held)))
 
@@ -542,7 +545,7 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
         def passed(before: tuple[int, int, int]) -> tuple[int, int, int]:
             now = gauge.peak()
             gauge.reset()
-            return max(before[0], now[0]), max(before[1], now[1]), max(before[2], now[2])
+            return _gauge.highest(before, now)
 
         loop.measure = passed
         try:

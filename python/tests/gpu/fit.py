@@ -2,12 +2,15 @@
 
 For each model: the peak and the time of the uncut run of 200 steps in fp32; then under a limit of 60 % of that peak the command
 under `plimsoll fit`, its peak, its time, and how far the weights are from the uncut run's, of the way that they went.
-counts: instead, the time and peak of each number of checkpointed layers, next to the number that `plimsoll fit` chooses (--parts 1).
+best [MODEL...]: instead, times and peaks of all settings (1, 2, 4 and 8 parts, each number of checkpointed layers), next to the
+setting that `plimsoll fit` chooses under 75 and 55 % of the peak; measured by a loop of this file's own.  Needs a GPU for itself: JOBS=1.
 JOBS: so many at once on each GPU (3).  SECONDS_MAX: nothing begins after them.
 """
 import concurrent.futures
+import itertools
 import json
 import os
+import queue
 import subprocess
 import sys
 import time
@@ -55,12 +58,42 @@ MODELS = {
 make, sample = MODELS[kind]
 model = make()
 data = [sample() for _ in range(B * 8 + 5)]
-layers = int(os.environ.get("LAYERS", "0"))
-if layers:
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    path = next(m for n, m in model.named_modules() if isinstance(m, torch.nn.ModuleList))
-    for module in (m for layer in path[layers:] for m in layer.modules()):
-        module.gradient_checkpointing = False
+if "SETTINGS" in os.environ:
+    model.cuda().train().gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) and hasattr(m[0], "gradient_checkpointing")]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    batches = [transformers.default_data_collator(data[i * B:(i + 1) * B]) for i in range(8)]
+    def step(batch, parts):
+        n = B // parts
+        for part in range(parts):
+            (model(**{k: v[part * n:(part + 1) * n].cuda() for k, v in batch.items()}).loss / parts).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    def measure(parts, counts, steps):
+        for layers, count in zip(lists, counts):
+            for number, layer in enumerate(layers):
+                for module in layer.modules():
+                    module.gradient_checkpointing = number < count
+        taken = []
+        for number in range(steps):
+            torch.cuda.synchronize(); at = time.perf_counter()
+            step(batches[number % 8], parts)
+            torch.cuda.synchronize(); taken.append(time.perf_counter() - at)
+        return min(taken) * 1e3
+    settings = json.loads(os.environ["SETTINGS"])
+    measure(1, [0] * len(lists), 3)
+    rows = []
+    for parts, counts in settings:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        ms = measure(parts, counts, 4)
+        rows.append([torch.cuda.max_memory_reserved(), ms])
+    if len(settings) < 9:
+        for _ in range(4):
+            for row, (parts, counts) in zip(rows, settings):
+                row[1] = min(row[1], measure(parts, counts, 4))
+    json.dump([[peak, round(ms, 2)] for peak, ms in rows], open(os.path.join(out, "run.json"), "w"))
+    sys.exit()
 begin = torch.cat([p.detach().flatten() for p in model.parameters()]).double()
 times = []
 class Watch(transformers.TrainerCallback):
@@ -78,8 +111,9 @@ json.dump({"peak": torch.cuda.max_memory_allocated(), "step_ms": sorted(times)[l
 
 
 MODELS = ("bert_classes", "bert_tokens", "roberta_masked", "electra_questions", "bert_choices", "gpt2", "llama", "qwen2", "gemma", "bart", "t5", "vit", "mixtral")
-COUNTED = ("bert_classes", "llama", "gpt2")
+COMPARED = ("bert_classes", "llama", "gpt2", "bart", "roberta_masked", "electra_questions", "qwen2", "vit")
 STEPS = 200
+LISTS = {"bart": (4, 4)}  # layers; of the others: 8
 
 
 def folder(*names):
@@ -124,26 +158,39 @@ def same(kind, gpu):
     return {**row, "cut_bytes": of_cut["peak"], "cut_ms": round(of_cut["step_ms"], 1), "steps": [of_whole["steps"], of_cut["steps"]], "off": float(f"{float((a - b).norm() / a.norm()):.2g}")}
 
 
-def counts(kind, gpu):
-    """Each number of layers in a process of its own; then what is chosen for limits between."""
-    rows = []
-    for layers in range(9):
-        out = folder(kind, f"layers{layers}")
-        done = start([sys.executable, SCRIPT, kind, "30", out], gpu, LAYERS=str(layers))
-        if done.returncode:
-            return {"model": kind, "failed": done.stderr[-900:]}
-        rows.append(read(out))
-    row = {"model": kind, "counts": [[r["peak"], round(r["step_ms"], 2)] for r in rows], "chosen": []}
-    most = rows[0]["peak"]
-    for share in (0.9, 0.75, 0.6):
-        limit = int(most - (most - rows[-1]["peak"]) * (1 - share) / 0.5)
-        out = folder(kind, "chosen")
-        done = start([sys.executable, "-m", "plimsoll.fit", "--memory", str(limit), "--probe-only", "--json", "--", sys.executable, SCRIPT, kind, "30", out], gpu)
+def table(kind, gpu, settings):
+    """[peak of reserved bytes, ms per step] of each of `settings`, in one process."""
+    out = folder(kind, "table")
+    done = start([sys.executable, SCRIPT, kind, "0", out], gpu, SETTINGS=json.dumps(settings), PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    if done.returncode:
+        raise RuntimeError(done.stderr[-900:])
+    return read(out)
+
+
+def best(kind, gpu):
+    """What `plimsoll fit` chooses under two limits, next to the fastest of all settings that fit, and of all numbers of layers."""
+    lists = LISTS.get(kind, (8,))
+    layers = [list(counts) for counts in itertools.product(*(range(0, most + 1, len(lists)) for most in lists))]
+    settings = [[parts, counts] for parts in (1, 2, 4, 8) for counts in layers]
+    rows = list(zip(settings, table(kind, gpu, settings)))
+    row = {"model": kind, "table": rows, "chosen": []}
+    again = []
+    for share in (0.75, 0.55):
+        limit = int(rows[0][1][0] * share)
+        of_share = {"share": share, "limit_bytes": limit}
+        row["chosen"].append(of_share)
+        done = start([sys.executable, "-m", "plimsoll.fit", "--memory", str(limit), "--probe-only", "--json", "--", sys.executable, SCRIPT, kind, "30", folder(kind, "chosen")], gpu)
         try:
             answer = json.loads(done.stdout)
-            row["chosen"].append([limit, answer.get("parts"), answer.get("checkpointed_layers"), answer.get("chosen"), answer.get("estimated"), len(answer.get("runs") or [])])
         except ValueError:
-            row["chosen"].append([limit, done.stderr[-400:]])
+            of_share["failed"] = done.stderr[-400:]
+            continue
+        of_share |= {name: answer.get(name) for name in ("parts", "checkpointed_layers", "chosen", "runs", "estimated", "refused", "checkpointing_off", "certificate")}
+        fitting = sorted((ms, setting) for setting, (peak, ms) in rows if peak <= limit)
+        if of_share["parts"]:
+            again += [[of_share["parts"], of_share["checkpointed_layers"] or [0] * len(lists)], *(s for _, s in fitting[:2]), *[s for _, s in fitting if s[0] == of_share["parts"]][:1]]
+    again = [s for n, s in enumerate(again) if s not in again[:n]]
+    row["again"] = list(zip(again, table(kind, gpu, again)))  # in turn, so that the clock of the GPU is the same for all
     return row
 
 
@@ -152,23 +199,30 @@ def main():
     import torch
     gpus, jobs = torch.cuda.device_count(), int(os.environ.get("JOBS", "3"))
     named = sys.argv[2:] or MODELS
-    tasks = [(counts, kind) for kind in COUNTED] if list(named) == ["counts"] else [(same, kind) for kind in named]
+    tasks = [(best, kind) for kind in named[1:] or COMPARED] if named[0] == "best" else [(same, kind) for kind in named]
 
-    def run(number, task):
+    free = queue.SimpleQueue()
+    for gpu in [*range(gpus)] * jobs:
+        free.put(gpu)
+
+    def run(task):
         if time.monotonic() - began > most:
             return None
+        gpu = free.get()
         try:
-            return task[0](*task[1:], number % gpus)
+            return task[0](*task[1:], gpu)
         except Exception as error:  # of this row alone
             return {"model": task[1], "failed": repr(error)}
+        finally:
+            free.put(gpu)
 
     with concurrent.futures.ThreadPoolExecutor(gpus * jobs) as pool, open(os.path.join(OUT, "fit.jsonl"), "a") as f:
-        for done in concurrent.futures.as_completed([pool.submit(run, number, task) for number, task in enumerate(tasks)]):
+        for done in concurrent.futures.as_completed([pool.submit(run, task) for task in tasks]):
             row = done.result()
             if row is not None:
                 f.write(json.dumps(row) + "\n")
                 f.flush()
-                print({k: v for k, v in row.items() if k in ("model", "parts", "checkpointed_layers", "off", "steps", "failed", "said", "refused", "counts")}, flush=True)
+                print({k: v for k, v in row.items() if k in ("model", "parts", "checkpointed_layers", "off", "steps", "failed", "said", "refused", "again")}, flush=True)
 
 
 if __name__ == "__main__":

@@ -328,7 +328,7 @@ def try_row(folder, out, row, gpu, write):
         code, stdout, stderr, s = run([*fit, "--parts", "2", "--probe-only", "--", *command(folder, row, os.path.join(mine, "out"))], world, env, 240)
         write({"row": row, "expected": ROWS[row][2], "code": code, "s": round(s, 1), "out": stdout[-700:], "err": stderr[-1500:]})
         return
-    code, _, stderr, s = run(command(folder, row, os.path.join(mine, "whole")), world, env, 150)
+    code, _, stderr, s = run(command(folder, row, os.path.join(mine, "whole")), world, env, 300)
     if code or not os.path.exists(peak):
         write({"row": row, "whole_code": code, "s": round(s, 1), "err": stderr[-900:]})
         if not os.path.exists(peak):
@@ -339,7 +339,7 @@ def try_row(folder, out, row, gpu, write):
         os.path.exists(peak) and os.remove(peak)
         limit = int(whole * share)
         name = f"{share:.2f}"
-        code, stdout, stderr, s = run([*fit, "--memory", str(limit), "--file", os.path.join(mine, f"{name}.toml"), "--", *command(folder, row, os.path.join(mine, name))], world, {**env, LIMIT: str(limit)}, 240)
+        code, stdout, stderr, s = run([*fit, "--memory", str(limit), "--file", os.path.join(mine, f"{name}.toml"), "--", *command(folder, row, os.path.join(mine, name))], world, {**env, LIMIT: str(limit)}, 400)
         at_peak = None
         if os.path.exists(peak):
             with open(peak) as f:
