@@ -363,6 +363,12 @@ struct plim_plan_options {
 	 * --loss) Liger's kernels: all, or some of loss, norm, rope, swiglu (use_liger_kernel)
 	 */
 	const char *liger;
+	/*
+	 * (--freeze PART, also freeze-vision=vision freeze-vision-tower=vision freeze-vit=vision,
+	 * after --dora) a part of a model that sees does not train: vision (its tower) or
+	 * vision+projector (none)
+	 */
+	const char *freeze;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

@@ -1621,3 +1621,43 @@ for _ in range(2):
     assert command.main(["-o", str(out), "--", "python", str(script)]) == 0
     run = subprocess.run([os.environ["PLIMSOLL_PROGRAM"], "plan", str(out), "--gpu", "H100"], capture_output=True, text=True)
     assert "No verdict: the condition at train.py:6 depends on values" in run.stdout and "Fits" not in run.stdout, run.stdout + run.stderr
+
+
+LENGTHS = """
+import torch
+from torch.utils.data import DataLoader
+net = torch.nn.Sequential(torch.nn.Embedding(50, 64), torch.nn.Linear(64, 512), torch.nn.Linear(512, 50)).cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+data = [torch.zeros(LENGTH, dtype=torch.long) for n in range(400)]
+def collate(rows):
+    return torch.nn.utils.rnn.pad_sequence(rows, True)
+for epoch in range(9):
+    for x in DataLoader(data, 4, collate_fn=collate):
+        x = x.cuda()
+        torch.nn.functional.cross_entropy(net(x).flatten(0, 1), x.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("length", ["100", "100 + n // 4 % 3 + 300 * (n == 237)", "100 + 10 * (n // 4)"])
+def test_batches_of_several_lengths(tmp_path, length):
+    """The plan is that of the longest batch of the epoch, wherever it is; batches of one size are not searched."""
+    trace = traced(tmp_path, LENGTHS.replace("LENGTH", length))
+    widest = max(eval(length, {"n": n}) for n in range(400))
+    only = traced(tmp_path, LENGTHS.replace("LENGTH", str(widest)))
+    assert max(peaks(trace).values()) == max(peaks(only).values())
+    said = [text for text in trace.assumed if "first" in text]
+    assert len(said) == 1
+    if length == "100":
+        assert said == ["the script's first 2 steps; later ones take the same"]
+    else:
+        assert said == [f"the script's first 4 steps, among them a batch of its longest samples, {widest:,} elements (all were read)"]
+
+
+def test_lengths_of_a_stream_are_not_bounded(tmp_path):
+    text = LENGTHS.replace("LENGTH", "100 + 10 * (n // 4)").replace("import DataLoader", "import DataLoader, IterableDataset")
+    once = "class Once(IterableDataset):\n    def __iter__(self):\n        yield from taken.pop()\ntaken = [data]\ndata = Once()\n"
+    text = text.replace("for epoch", once + "for epoch")  # a second reading fails
+    trace = traced(tmp_path, text)
+    assert "the script's first 6 steps, which take different amounts; a later one may take more" in trace.assumed

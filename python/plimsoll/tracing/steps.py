@@ -16,11 +16,13 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from .engine import CATEGORY, Recorder
 from .errors import is_the_scripts
+from .longest import Longest
 
 __all__ = ["Enough", "Steps"]
 
 TURNS_MOST = 16    # of one optimizer, while another that was made has none
 STEPS_MOST = 6     # of a script whose steps take different amounts
+AHEAD = 2          # steps until a batch that a loader gave has gone through: accelerate takes one ahead
 ALIKE = 0.01       # of what two steps ask for,
 LEAST = 1 << 20    # or so many bytes
 OF_DATA = {CATEGORY[name] for name in ("activation", "input", "autograd_detail", "unknown")}
@@ -63,6 +65,8 @@ class Steps:
         self.from_event = 0
         self.backwards = 0          # in the step at hand
         self.bytes: list[int] = []  # that a pass of each step asked for
+        self.longest = Longest()
+        self.until = 0              # steps, if one of the longest samples is among them
         r.phase = "load"
 
     def called(self, module: torch.nn.Module) -> None:
@@ -78,6 +82,7 @@ class Steps:
             return run(*args, **kwargs)
         r.end_phase(f"bwd{self.done}" + (f".{self.passes}" if self.passes else ""))
         r.backward = True
+        self.longest.backward()
         self.depth += 1
         try:
             with torch.autograd.set_multithreading_enabled(False):
@@ -148,7 +153,7 @@ class Steps:
         self.bytes.append(self._asked_for() // max(self.backwards, 1))
         self.backwards = 0
         self.r.end_phase(f"fwd{self.done}")
-        if self.done >= self.most and (self._is_alike() or self.done >= max(self.most, STEPS_MOST)):
+        if self.done >= self.most and self._is_enough():
             raise Enough
         self.say(f"its step {self.done} has ended, the next is traced")
 
@@ -159,6 +164,13 @@ class Steps:
         self.from_event = len(trace.events)
         categories = trace.category[len(trace.category) - len(births):]
         return sum(n for n, category in zip(births, categories) if category in OF_DATA)
+
+    def _is_enough(self) -> bool:
+        """All steps take the same; or one of the longest samples is done, or cannot be had."""
+        if self.longest.differ() and not self.until:
+            self.longest.give()
+            self.until = self.done + AHEAD
+        return self.done >= self.until if self.longest.is_given else self._is_alike() and not self.until or self.done >= max(self.most, STEPS_MOST)
 
     def _is_alike(self) -> bool:
         return abs(self.bytes[-1] - self.bytes[-2]) <= max(ALIKE * self.bytes[-2], LEAST)
@@ -178,7 +190,9 @@ class Steps:
     def told(self) -> str:
         if self.is_over:
             return f"all {self.done} steps of the script"
-        if self.done >= 2 and not self._is_alike():
+        if self.longest.is_given and self.done >= self.until:
+            return f"the script's first {self.done} steps, among them {self.longest.text()}"
+        if self.done >= 2 and (self.until or not self._is_alike()):
             return f"the script's first {self.done} steps, which take different amounts; a later one may take more"
         return f"the script's first {self.done} steps; later ones take the same"
 
@@ -202,7 +216,8 @@ class Steps:
         handles = [optimizer.register_optimizer_step_pre_hook(self.before_step),
                    optimizer.register_optimizer_step_post_hook(self.after_step)]
         try:
-            yield
+            with self.longest.watched():
+                yield
         finally:
             engine.backward = plain
             base.__init__ = init

@@ -254,6 +254,18 @@ uint64_t model_tensor_bytes(const struct model_tensor *t, const struct ckpt_dtyp
 	return (t->count * dtype->bits + 7) / 8;
 }
 
+void model_freeze_vision(struct model *m, bool projector)
+{
+	for (size_t i = 0; i < m->modules.n; i++) {
+		const struct model_module *x = &m->modules.at[i];
+		bool merges = x->role >= MODEL_ROLE_MERGE_NORM && x->role <= MODEL_ROLE_MERGE2;
+
+		for (uint32_t k = 0; x->tower == MODEL_VISION && (projector || !merges) && k < x->n;
+		     k++)
+			m->tensors.at[x->tensors + k].flags |= MODEL_IS_FROZEN;
+	}
+}
+
 void model_get_totals(const struct model *m, const struct ckpt_dtype *weights,
 		      struct model_totals *out)
 {

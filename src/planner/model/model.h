@@ -386,6 +386,9 @@ bool model_find_in_hub(const char *name, char *out, size_t room);
 enum plim_status model_read_config(struct model *m, const char *name, const void *bytes, size_t n,
 				   struct plim_err *err);
 
+/* The vision tower does not train; nor, with `projector`, what merges its patches into tokens. */
+void model_freeze_vision(struct model *m, bool projector);
+
 /* Adapters as PEFT makes them. */
 struct model_lora {
 	uint64_t rank;

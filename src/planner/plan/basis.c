@@ -200,6 +200,11 @@ static bool selects_ops(const struct model *m, const struct plan_recipe *r)
 	return r->selects_ops;
 }
 
+static bool is_part_frozen(const struct model *m, const struct plan_recipe *r)
+{
+	return r->freeze != PLAN_FREEZE_NONE && m->towers[MODEL_VISION].layers;
+}
+
 static bool is_dora(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
@@ -320,6 +325,7 @@ static const struct doubt {
 	{ selects_ops, "fwd", PLAN_ASSUMED, 50, 50,
 	  "no run that keeps every second product was measured" },
 	{ is_dora, "fwd", PLAN_ASSUMED, 50, 50, "no run with DoRA was measured" },
+	{ is_part_frozen, "fwd", PLAN_ASSUMED, 50, 50, "no run with a frozen tower was measured" },
 	{ is_adapted_by_hand, "fwd", PLAN_ASSUMED, 50, 50,
 	  "no run with adapters of 16 bits was measured" },
 	{ is_quantized_by_old, "fwd", PLAN_ASSUMED, 50, 100,

@@ -28,6 +28,7 @@ const char *const plan_place_names[PLAN_PLACES] = { "gpu", "cpu", "nvme" };
 const char *const plan_save_names[PLAN_SAVES] = { "none", "torch",    "pretrained", "state",
 						  "full", "full-gpu", "sharded" };
 const char *const plan_load_names[PLAN_LOADS] = { "meta", "whole" };
+const char *const plan_freeze_names[PLAN_FREEZES] = { "none", "vision", "vision+projector" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 void plan_recipe_init(struct plan_recipe *r)

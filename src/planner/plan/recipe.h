@@ -130,6 +130,10 @@ enum plan_cache {
 };
 extern const char *const plan_cache_names[PLAN_CACHES];
 
+/* Parts of a model that sees which do not train. */
+enum plan_freeze { PLAN_FREEZE_NONE, PLAN_FREEZE_VISION, PLAN_FREEZE_PROJECTOR, PLAN_FREEZES };
+extern const char *const plan_freeze_names[PLAN_FREEZES];
+
 enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
 extern const char *const plan_task_names[PLAN_TASKS];
 
@@ -259,6 +263,7 @@ struct plan_recipe {
 	uint64_t eval_passes, eval_batch;
 	uint64_t new_tokens;             /* PLAN_GENERATE */
 	uint64_t beams;                  /* ... sequences of each sample; 0 counts as 1 */
+	enum plan_freeze freeze;
 	uint64_t lora_rank;              /* 0: all parameters are trained */
 	const char *const *lora_targets; /* names of modules; borrowed */
 	size_t lora_target_count;        /* 0: the family's usual ones */

@@ -69,6 +69,7 @@ static const struct option {
 	IS(PADDED, padded),
 	IS(NO_CLIP, no_clip),
 	IS(DORA, dora),
+	ONE_OF(true, freeze, freeze, "part to freeze", plan_freeze_names, PLAN_FREEZES),
 	IS(NARROW_ADAPTERS, narrow_adapters),
 	IS(OLD_BITSANDBYTES, old_bitsandbytes),
 	IS(LITGPT, litgpt),
