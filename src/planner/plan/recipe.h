@@ -261,8 +261,8 @@ struct plan_recipe {
 	size_t length_count; /* 0: all are `sequence` */
 	uint64_t longest;    /* a batch as long as that comes after all others; 0: none does */
 	uint64_t eval_passes, eval_batch;
-	uint64_t new_tokens;             /* PLAN_GENERATE */
-	uint64_t beams;                  /* ... sequences of each sample; 0 counts as 1 */
+	uint64_t new_tokens; /* PLAN_GENERATE */
+	uint64_t beams;      /* ... sequences of each sample; 0 counts as 1 */
 	enum plan_freeze freeze;
 	uint64_t lora_rank;              /* 0: all parameters are trained */
 	const char *const *lora_targets; /* names of modules; borrowed */
