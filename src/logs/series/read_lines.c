@@ -120,12 +120,28 @@ char series_delimiter(const char *line, size_t n)
 	return best;
 }
 
+/* "tensor(2.9, device='cuda:0')" of a value that was written as it is, "[0.5]" of an array: the number within. */
+static bool cell_printed(const struct cell *c, double *out)
+{
+	size_t open = 0, took;
+
+	while (open < c->n && (isalnum((unsigned char)c->at[open]) || strchr("._", c->at[open])))
+		open++;
+	if (open >= c->n || (c->at[open] != '[' && (!open || c->at[open] != '(')))
+		return false;
+	open++;
+	took = series_number(c->at + open, c->n - open, out);
+	return took && open + took < c->n && strchr(",)]", c->at[open + took]);
+}
+
 /* A whole cell as a number; where commas do not part the cells, one may be the decimal point: "2,31". */
 static bool cell_number(const struct cell *c, char delimiter, double *out)
 {
 	const char *comma = delimiter == ',' ? NULL : memchr(c->at, ',', c->n);
 	char copy[64];
 
+	if (c->n && strchr(")]", c->at[c->n - 1]))
+		return cell_printed(c, out);
 	if (!comma || c->n >= sizeof(copy))
 		return series_number(c->at, c->n, out) == c->n;
 	memcpy(copy, c->at, c->n);

@@ -23,6 +23,7 @@ static void forget_series_run(struct series_run *r)
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
 	r->step_base = 0;
+	r->copies = r->before = r->single = 0;
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
@@ -162,6 +163,8 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 	if (given)
 		series_monitor_set_role(&r->monitor, *out, role);
 	c.role_given = given;
+	if (!given && r->players && series_name_of(name, n).player)
+		series_monitor_set_role(&r->monitor, *out, PLIM_ROLE_TRAIN_LOSS);
 	role = r->monitor.watches.at[*out].role;
 	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
 		   series_name_of(name, n).side != SERIES_EVALUATION;
@@ -491,6 +494,22 @@ static void look_counter(struct series_run *r)
 	c->count_epoch = r->row_epoch;
 }
 
+/* Each rank may log the same row: is it the one before, its step and all of its values? */
+static bool is_copy(const struct series_run *r)
+{
+	if (isnan(r->row_step) || r->row_step != r->last_row_step ||
+	    (!isnan(r->row_epoch) && r->row_epoch != r->last_epoch))
+		return false;
+	for (size_t i = 0; i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+
+		if (!w->finite || w->last != r->row.at[i].value ||
+		    w->last_step != r->step_base + r->row_step)
+			return false;
+	}
+	return true;
+}
+
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 {
 	double step;
@@ -498,6 +517,11 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 
 	if (!r->row.n)
 		return PLIM_OK;
+	if (is_copy(r)) {
+		r->copies++;
+		r->row.n = 0;
+		return PLIM_OK;
+	}
 	if (look_at_clock(r)) {
 		r->over = true;
 		r->row.n = 0;
@@ -734,6 +758,40 @@ static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
 	return PLIM_OK;
 }
 
+#define COLUMN_LINES 5
+
+/* A text without a value: are its names those of losses that play against each other, or its file's that of its numbers? */
+static enum plim_status name_values(struct series_run *r, struct plim_err *err)
+{
+	const char *path = r->files.at[0].path, *name = strrchr(path, '/');
+	uint32_t id;
+	enum plim_status st = PLIM_OK;
+
+	if (r->points || r->kind != SERIES_KIND_TEXT || r->column || !strcmp(path, "-"))
+		return PLIM_OK;
+	if (r->single >= COLUMN_LINES) {
+		name = name ? name + 1 : path;
+		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
+		r->column = st ? NULL : intern_text(&r->texts, id);
+	} else if (!r->players) {
+		return PLIM_OK;
+	}
+	return st ? st : read_again(r, err);
+}
+
+/* What was printed before the first step or epoch is left out. */
+static enum plim_status drop_before(struct series_run *r, struct plim_err *err)
+{
+	struct series_file *f = &r->files.at[0];
+
+	if (!r->before || r->part || !strcmp(f->path, "-"))
+		return PLIM_OK;
+	f->start = r->before;
+	f->header = NULL;
+	r->obey.n = r->cuts.n = 0;
+	return read_again(r, err);
+}
+
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
@@ -749,6 +807,10 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	}
 	if (!st)
 		st = read_as_text(r, err);
+	if (!st)
+		st = name_values(r, err);
+	if (!st)
+		st = drop_before(r, err);
 	if (!st)
 		st = drop_strays(r, err);
 	if (!st)
@@ -790,6 +852,15 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "%llu lines from within an evaluation were left out: its last "
 				     "line counts",
 				     (unsigned long long)r->within);
+	if (!st && r->files.at[0].start && !r->part)
+		st = series_run_note(
+			r, err,
+			"values before the first step or epoch are none of the training: "
+			"left out");
+	if (!st && r->copies)
+		st = series_run_note(
+			r, err, "%llu row%s the same as the row before: they count once",
+			(unsigned long long)r->copies, r->copies == 1 ? " is" : "s are");
 	if (!st && r->over && !r->followed)
 		st = series_run_note(r, err,
 				     "another run begins at byte %llu and was not read: the input "
