@@ -298,6 +298,7 @@ struct line_reading {
 	uint64_t clock_at, table_at; /* where the first step or epoch is; the head of the table */
 	size_t early;                /* series that had values before it */
 	bool clocked, fresh;         /* there was one; a line of an epoch came before this one */
+	double counted;              /* the first of two numbers of a line */
 	bool in_table;               /* the line is a row of the table */
 	char clean[LINE_LONGEST];    /* the line without escape sequences and NULs */
 };
@@ -1020,6 +1021,9 @@ static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 	if (k < columns || columns < 2 || (k > columns && is_bare(line, n)))
 		return false; /* numbers that the head does not name */
 	for (size_t i = 0; i < columns; i++)
+		if (cell[i].at[0] == '[') /* of a matrix */
+			return false;
+	for (size_t i = 0; i < columns; i++)
 		words += !isdigit((unsigned char)cell[i].at[0]) &&
 			 !series_number(cell[i].at, cell[i].n, &value);
 	if (words > (k == columns && k > 2) || isalpha((unsigned char)cell[columns - 1].at[0]))
@@ -1330,15 +1334,25 @@ static bool is_alone(const char *line, size_t n, double *value)
 	return n && series_number(line, n, value) == n;
 }
 
-/* Of a file of such lines, whose name is that of the values. */
+/* Of a file of such lines, whose name is that of the values; a number before them that rises is the step. */
 static bool take_column(struct line_reading *g, const char *line, size_t n)
 {
 	const char *name = g->run->column;
-	double value;
+	struct span cell[COLUMNS];
+	double value, step = NAN;
 
-	if (!is_alone(line, n, &value))
-		return false;
+	if (!is_alone(line, n, &value)) {
+		if (!is_bare(line, n) || split_text_line(line, n, false, cell) != 2)
+			return false;
+		series_number(cell[0].at, cell[0].n, &step);
+		series_number(cell[1].at, cell[1].n, &value);
+		if (!(step > g->counted) || step != floor(step))
+			return false;
+		g->counted = step;
+	}
 	g->run->single++;
+	if (name && !isnan(step))
+		put_text_line(g, "step", 4, step, true);
 	if (name)
 		put_text_line(g, name, strlen(name), value, true);
 	return name;
@@ -1425,7 +1439,7 @@ static void name_unknown(struct line_reading *g)
 	for (size_t i = 0; i < g->told.n; i++)
 		if (g->told.at[i].lines >= RECURS)
 			played[series_name_of(g->told.at[i].name, g->told.at[i].n).player] = true;
-	g->run->players =
+	g->run->played =
 		played[SERIES_GENERATES] && (played[SERIES_JUDGES] || played[SERIES_JUDGES_ALL]);
 
 	for (int k = 0; k < 2 && !g->status; k++) {
@@ -1462,6 +1476,7 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 	g->run = in->run;
 	g->err = err;
 	g->epoch = in->file->clock;
+	g->counted = -1;
 	intern_init(&g->words, in->run->mem);
 	if (head)
 		take_header(g, head, strlen(head));

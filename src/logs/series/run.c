@@ -141,6 +141,15 @@ static void set_stops(const struct series_run *r, struct series_curve *c, enum p
 	}
 }
 
+/* What the name of a file says of all its values: "train_loss.txt"; OTHER: nothing. */
+static enum plim_role file_role(const char *name, size_t n)
+{
+	enum plim_role role = series_name_of(name, n).role;
+
+	return (1u << role) & (SERIES_EVALUATED | 1u << PLIM_ROLE_TRAIN_LOSS) ? role
+									      : PLIM_ROLE_OTHER;
+}
+
 enum plim_status series_run_series(struct series_run *r, const char *name, size_t n, uint32_t *out,
 				   struct plim_err *err)
 {
@@ -165,6 +174,8 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 	c.role_given = given;
 	if (!given && r->players && series_name_of(name, n).player)
 		series_monitor_set_role(&r->monitor, *out, PLIM_ROLE_TRAIN_LOSS);
+	if (!given && r->column && series_name_of(name, n).unknown)
+		series_monitor_set_role(&r->monitor, *out, file_role(r->column, strlen(r->column)));
 	role = r->monitor.watches.at[*out].role;
 	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
 		   series_name_of(name, n).side != SERIES_EVALUATION;
@@ -719,18 +730,20 @@ static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
 
 #define STRAY_ROWS 20 /* without a step, for each with one */
 
-/* Where hardly a row has a step and epochs are logged, what looked like a step is none: "31/1330" of a bar. */
+#define COUNTER_ROWS 6
+
+/* If hardly a row has a step and epochs are logged, or all steps are the same, it is none: "31/1330", "1/1" of a bar. */
 static enum plim_status drop_strays(struct series_run *r, struct plim_err *err)
 {
-	if (r->no_steps || !r->rows_step || isnan(r->last_epoch) ||
-	    r->rows_no_step < STRAY_ROWS * r->rows_step || !strcmp(r->files.at[0].path, "-"))
+	bool stands = r->rows_step >= COUNTER_ROWS && r->first_step == r->last_step;
+
+	if (r->no_steps || !r->rows_step || !strcmp(r->files.at[0].path, "-") ||
+	    (!stands && (isnan(r->last_epoch) || r->rows_no_step < STRAY_ROWS * r->rows_step)))
 		return PLIM_OK;
 	r->no_steps = true;
 	r->obey.n = 0;
 	return read_again(r, err);
 }
-
-#define COUNTER_ROWS 6
 
 /* Where no step is known and epochs do not part the rows, what counts them is the step: "batch", "frame". */
 static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
@@ -760,22 +773,35 @@ static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
 
 #define COLUMN_LINES 5
 
-/* A text without a value: are its names those of losses that play against each other, or its file's that of its numbers? */
+/* Is there a loss, or another series that is judged? */
+static bool has_judged(const struct series_run *r)
+{
+	for (size_t i = 0; i < r->monitor.watches.n; i++)
+		if (r->monitor.watches.at[i].role != PLIM_ROLE_OTHER)
+			return true;
+	return false;
+}
+
+/* Values without a known name: are those names of losses that play against each other, or does the file's say what they are? */
 static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 {
 	const char *path = r->files.at[0].path, *name = strrchr(path, '/');
 	uint32_t id;
 	enum plim_status st = PLIM_OK;
 
-	if (r->points || r->kind != SERIES_KIND_TEXT || r->column || !strcmp(path, "-"))
+	name = name ? name + 1 : path;
+	if (r->column || r->players || !strcmp(path, "-") || has_judged(r))
 		return PLIM_OK;
-	if (r->single >= COLUMN_LINES) {
-		name = name ? name + 1 : path;
+	if (file_role(name, strcspn(name, ".")) != PLIM_ROLE_OTHER &&
+	    (r->points || r->single >= COLUMN_LINES)) {
 		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
 		r->column = st ? NULL : intern_text(&r->texts, id);
-	} else if (!r->players) {
+	} else if (r->played) {
+		r->players = true;
+	} else {
 		return PLIM_OK;
 	}
+	r->obey.n = r->cuts.n = 0;
 	return st ? st : read_again(r, err);
 }
 
@@ -807,7 +833,7 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	}
 	if (!st)
 		st = read_as_text(r, err);
-	if (!st)
+	if (!st && !r->points)
 		st = name_values(r, err);
 	if (!st)
 		st = drop_before(r, err);
@@ -815,6 +841,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = drop_strays(r, err);
 	if (!st)
 		st = find_counter(r, err);
+	if (!st)
+		st = name_values(r, err);
 	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
 	     i++)
 		st = read_again(r, err);

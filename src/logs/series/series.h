@@ -317,7 +317,8 @@ struct series_run {
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */
-	bool players; /* names of a generator and a discriminator are losses: no other name is known */
+	bool played; /* a text without a known name has those of a generator and a discriminator: */
+	bool players;    /* they are losses */
 	uint64_t bare;   /* lines of a text that hold nothing but numbers */
 	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
