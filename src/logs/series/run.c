@@ -141,13 +141,15 @@ static void set_stops(const struct series_run *r, struct series_curve *c, enum p
 	}
 }
 
-/* What the name of a file says of all its values: "train_loss.txt"; OTHER: nothing. */
+/* What the name of a file says of all its values: "train_loss.txt"; OTHER: nothing.  An error.log holds no metric. */
 static enum plim_role file_role(const char *name, size_t n)
 {
 	enum plim_role role = series_name_of(name, n).role;
 
-	return (1u << role) & (SERIES_EVALUATED | 1u << PLIM_ROLE_TRAIN_LOSS) ? role
-									      : PLIM_ROLE_OTHER;
+	return role == PLIM_ROLE_TRAIN_LOSS || role == PLIM_ROLE_VAL_LOSS ||
+			       role == PLIM_ROLE_METRIC
+		       ? role
+		       : PLIM_ROLE_OTHER;
 }
 
 enum plim_status series_run_series(struct series_run *r, const char *name, size_t n, uint32_t *out,
@@ -407,25 +409,30 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 #define RECENT 16 /* values that tell where a loss was */
 
 /*
- * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?
- * *known: can that be reported?
+ * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?  The loss
+ * that is minimised counts: a part of it may begin low.  *known: can that be reported?
  */
 static bool begins_anew(const struct series_run *r, bool *known)
 {
-	*known = false;
+	const struct series_watch *loss = NULL;
+	double v = NAN, most = -INFINITY;
+
 	for (size_t i = 0; i < r->row.n; i++) {
 		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
-		double v = r->row.at[i].value, most = -INFINITY;
 
 		if ((w->role != PLIM_ROLE_TRAIN_LOSS && w->role != PLIM_ROLE_VAL_LOSS) ||
-		    w->finite < 2 || !isfinite(v))
+		    w->finite < 2 || !isfinite(r->row.at[i].value) ||
+		    (loss && w->rank >= loss->rank))
 			continue;
-		*known = true;
-		for (uint32_t k = 1; k <= RECENT && k <= w->ring_n && 2 * k <= w->finite; k++)
-			most = fmax(most, w->ring[(w->ring_at + SERIES_RING - k) % SERIES_RING]);
-		return v > most && fabs(v - w->first) <= fabs(v - w->last);
+		loss = w;
+		v = r->row.at[i].value;
 	}
-	return false;
+	*known = loss;
+	if (!loss)
+		return false;
+	for (uint32_t k = 1; k <= RECENT && k <= loss->ring_n && 2 * k <= loss->finite; k++)
+		most = fmax(most, loss->ring[(loss->ring_at + SERIES_RING - k) % SERIES_RING]);
+	return v > most && fabs(v - loss->first) <= fabs(v - loss->last);
 }
 
 #define RUNS_MAX 256   /* of one file */
