@@ -858,13 +858,13 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 
 /* ---- what is said of the reading ---- */
 
-enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
+/* Values that do not count: these notes come first. */
+static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	size_t resumes = 0, ordered = 0;
 	double from = INFINITY;
 
-	r->notes.n = 0;
 	for (size_t i = 0; i < r->obey.n; i++) {
 		ordered += isnan(r->obey.at[i].step);
 		resumes += r->obey.at[i].series == r->obey.at[0].series;
@@ -902,6 +902,15 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "cannot be read twice, name a file",
 				     (unsigned long long)r->files.at[0].offset);
 	r->asides = r->notes.n;
+	return st;
+}
+
+enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
+{
+	enum plim_status st;
+
+	r->notes.n = 0;
+	st = note_asides(r, err);
 	if (!st && r->counted_on)
 		st = series_run_note(r, err, "steps begin anew and were counted on (%llu time%s)",
 				     (unsigned long long)r->counted_on, text_s(r->counted_on));
