@@ -299,6 +299,7 @@ struct line_reading {
 	size_t early;                /* series that had values before it */
 	bool clocked, fresh;         /* there was one; a line of an epoch came before this one */
 	double counted;              /* the first of two numbers of a line */
+	double bar_length;           /* of the bar of an epoch; 0: none was seen */
 	bool in_table;               /* the line is a row of the table */
 	char clean[LINE_LONGEST];    /* the line without escape sequences and NULs */
 };
@@ -792,6 +793,24 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 	r->row_rank = isnan(r->row_epoch) ? UNNAMED : UNNAMED_BEHIND;
 }
 
+/* Keras draws a bar for evaluate(), too: behind no "Epoch 3/20", of another length than those behind one. */
+static bool is_evaluate(struct line_reading *g, const char *p, const char *end)
+{
+	double of;
+
+	if (!series_number(p + 1, (size_t)(end - p - 1), &of))
+		return false;
+	if (g->fresh || !(g->bar_length > 0)) {
+		g->bar_length = g->fresh ? of : 0;
+		return false;
+	}
+	if (of == g->bar_length)
+		return false;
+	g->side = SERIES_EVALUATION;
+	(void)snprintf(g->word, sizeof(g->word), "evaluate");
+	return true;
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -810,7 +829,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		}
 		says = p;
 		p += took;
-		if (is_bar(p, end)) {
+		if (is_bar(p, end) && !is_evaluate(g, p, end)) {
 			g->bar = true;
 			if (value > 0)
 				put_text_line(g, "step", 4, value, true);
@@ -1399,7 +1418,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		take_numbers(g, line + counter, n - counter);
 	put_leading(g, line, n);
 	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
-		g->fresh = true;
+		g->fresh = g->run->row_epoch != g->epoch;
 		g->clock_at = g->clock_at ? g->clock_at : g->line_at;
 		g->epoch = g->run->row_epoch;
 		g->lasting = g->side;
