@@ -1539,7 +1539,7 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 	struct series_watch *w = &m->watches.at[series];
 	struct series_finding *f = series_open(m, PLIM_CURVES_COLLAPSE, series);
 	struct evaluations e;
-	double gain, late, best;
+	double gain, late, best, held;
 
 	if (!isfinite(value) || w->course != SERIES_NAMED ||
 	    (w->history.stride > 1 && w->history.open.n))
@@ -1566,9 +1566,13 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 	if (e.n < 6)
 		return;
 	best = -INFINITY;
+	/* Three in a row must have had what was gained, as three are asked that lost it: else it was noise. */
+	held = best;
 	for (size_t i = 0; i + 3 < e.n; i++)
 		best = fmax(best, e.y[i]);
-	gain = best - e.y[0];
+	for (size_t i = 0; i + 5 < e.n; i++)
+		held = fmax(held, fmin(e.y[i], fmin(e.y[i + 1], e.y[i + 2])));
+	gain = held - e.y[0];
 	late = fmax(e.y[e.n - 1], fmax(e.y[e.n - 2], e.y[e.n - 3]));
 	if (gain < 8 * e.sigma || late > e.y[0] + 0.4 * gain || gain < 0.05 * fabs(best))
 		return;
@@ -1908,7 +1912,8 @@ const struct series_detector series_detectors[] = {
 	  "tenth worse than it",
 	  "common practice" },
 	{ BIT(METRIC), look_metric, "collapse",
-	  "a metric that loses 60 % of what it gained for three evaluations, or is the same number "
+	  "a metric that loses for three evaluations 60 % of what three held, or is the same "
+	  "number "
 	  "in five from the first",
 	  "common practice" },
 	{ BIT(TRAIN_LOSS), look_zero, "collapse",

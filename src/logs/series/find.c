@@ -31,8 +31,10 @@ static bool ends_with(const char *name, const char *end)
 static bool looks_like_csv(const char *head, size_t n)
 {
 	const char *line = head, *end = memchr(head, '\n', n);
-	size_t columns, letters = 0, rows = 0, others = 0, numbers = 0;
+	size_t columns, letters = 0, rows = 0, others = 0, numbers = 0, cells;
 	char delimiter;
+	bool open = false,
+	     within; /* a cell goes on in the next line; the line is behind the begin of one */
 
 	if (!end || isdigit((unsigned char)head[0]) || head[0] == '[')
 		return false;
@@ -48,9 +50,12 @@ static bool looks_like_csv(const char *head, size_t n)
 		if (!end && rows + others)
 			break; /* it may be cut */
 		end = end ? end : head + n;
-		if (end > line + 1 &&
-		    series_cells(line, (size_t)(end - line), delimiter, &numbers) == columns &&
-		    numbers)
+		within = open;
+		open ^= series_quotes(line, (size_t)(end - line)) % 2;
+		if (within)
+			continue;
+		cells = series_cells(line, (size_t)(end - line), delimiter, &numbers);
+		if (end > line + 1 && numbers && (cells == columns || open))
 			rows++;
 		else if (end > line + 1)
 			others++;
@@ -99,11 +104,21 @@ static const uint8_t *found_text_of(const uint8_t *head, size_t n)
 	return p;
 }
 
+/* A list of numbers, as far as it is there. */
+static bool is_list(const uint8_t *p, const uint8_t *end)
+{
+	while (p < end && (isdigit(*p) || isspace(*p) || strchr("[],.+-eE", *p)))
+		p++;
+	return p == end;
+}
+
 /* An object, or a list of them; a dict that Python printed has single quotes: text. */
 static bool is_json(const uint8_t *p, const uint8_t *end)
 {
 	const uint8_t *q = p + 1;
 
+	if (p < end && *p == '[' && is_list(p, end))
+		return true;
 	if (p >= end || (*p != '{' && (*p != '[' || q >= end || !strchr("{ \n\t\r", *q))))
 		return false;
 	while (q < end && isspace(*q))

@@ -87,6 +87,7 @@ static const struct {
 	  "temperature power temp watts watt elapsed timestamp remaining",
 	  NULL, ANY, PLIM_ROLE_OTHER },
 	{ "every interval freq patience", NULL, ANY, PLIM_ROLE_OTHER }, /* settings */
+	{ "py", NULL, ANY, PLIM_ROLE_OTHER },                           /* a line of losses.py */
 	{ "rate", "loss", ANY, PLIM_ROLE_OTHER },                       /* of games, of packets */
 	{ "std stddev", NULL, ANY, PLIM_ROLE_OTHER },                   /* how far values spread */
 	{ "max clip clipping", "norm gnorm", ANY, PLIM_ROLE_OTHER },

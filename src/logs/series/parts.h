@@ -28,6 +28,8 @@ size_t series_number(const char *at, size_t n, double *out);
 
 /* Of a line of cells: what parts them; how many there are, and (not NULL) how many more of them are numbers. */
 char series_delimiter(const char *line, size_t n);
+size_t series_quotes(const char *line,
+		     size_t n); /* an odd number: a cell goes on in the next line */
 size_t series_cells(const char *line, size_t n, char delimiter, size_t *numbers);
 
 /* The role that --map gives to a name; *given: does it give one? */

@@ -163,7 +163,9 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 		} else if (t.kind == JSON_INTEGER || t.kind == JSON_DOUBLE) {
 			if (g->lines && g->depth == 1)
 				st = element(g, list++, t.number, err);
-			else if (series == SERIES_NONE && g->depth == 1)
+			else if (!g->prefix_n)
+				r->single++;
+			else if (series == SERIES_NONE && (g->depth == 1 || r->column))
 				st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
 			if (!st && series != SERIES_NONE)
 				st = hold(g, series, ++at, t.number, err);
@@ -231,12 +233,16 @@ static enum plim_status object(struct reading *g, struct plim_err *err)
 static enum plim_status value(struct reading *g, const struct json_token *t, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
+	size_t before;
 
 	g->prefix_n = g->depth = 0;
 	g->document = false;
 	if (t->kind == JSON_ARRAY) {
-		g->depth = 2; /* numbers in it are not series */
-		return array(g, err);
+		g->depth = 2; /* numbers in it are a series only if the file says of what */
+		if (g->in->run->column)
+			enter_json(g, g->in->run->column, strlen(g->in->run->column), &before);
+		st = array(g, err);
+		return st ? st : give_held(g, err);
 	}
 	if (t->kind != JSON_OBJECT)
 		return st;

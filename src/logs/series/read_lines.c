@@ -101,6 +101,15 @@ static bool next_cell(const char **p, const char *end, char delimiter, struct ce
 	return true;
 }
 
+size_t series_quotes(const char *line, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += line[i] == '"';
+	return count;
+}
+
 char series_delimiter(const char *line, size_t n)
 {
 	static const char marks[] = ",\t;";
@@ -120,12 +129,29 @@ char series_delimiter(const char *line, size_t n)
 	return best;
 }
 
+/* "tensor(2.9, device='cuda:0')" of a value that was written as it is, "[0.5]" of an array: the number within. */
+static bool cell_printed(const struct cell *c, double *out)
+{
+	size_t open = 0, took;
+	bool call;
+
+	while (open < c->n && (isalnum((unsigned char)c->at[open]) || strchr("._", c->at[open])))
+		open++;
+	if (open >= c->n || (c->at[open] != '[' && (!open || c->at[open] != '(')))
+		return false;
+	call = c->at[open++] == '(';
+	took = series_number(c->at + open, c->n - open, out);
+	return took && open + took < c->n && strchr(call ? ",)" : "]", c->at[open + took]);
+}
+
 /* A whole cell as a number; where commas do not part the cells, one may be the decimal point: "2,31". */
 static bool cell_number(const struct cell *c, char delimiter, double *out)
 {
 	const char *comma = delimiter == ',' ? NULL : memchr(c->at, ',', c->n);
 	char copy[64];
 
+	if (c->n && strchr(")]", c->at[c->n - 1]))
+		return cell_printed(c, out);
 	if (!comma || c->n >= sizeof(copy))
 		return series_number(c->at, c->n, out) == c->n;
 	memcpy(copy, c->at, c->n);
@@ -183,18 +209,23 @@ static enum plim_status read_line_header(struct series_run *r, const char *heade
 	return st;
 }
 
-/* Are there as many cells in the line as in the head? */
-static bool split_line(struct table *t, const char *line, size_t n)
+/* Are there as many cells in the line as in the head?  *open: a cell goes on in the next line, what comes after it is left out. */
+static bool split_line(struct table *t, const char *line, size_t n, bool *open)
 {
 	const char *p = line;
 	struct cell more;
+	size_t i = 0;
 
-	for (size_t i = 0; i < t->columns.n; i++)
+	for (; i < t->columns.n; i++)
 		if (!next_cell(&p, line + n, t->delimiter, &t->columns.at[i].cell))
-			return false;
-	return !next_cell(&p, line + n, t->delimiter, &more);
+			break;
+	*open = i > 1 && i < t->columns.n && series_quotes(line, n) % 2;
+	for (size_t k = *open ? i : t->columns.n; k < t->columns.n; k++)
+		t->columns.at[k].cell.n = 0;
+	return *open || (i == t->columns.n && !next_cell(&p, line + n, t->delimiter, &more));
 }
 
+/* The values of a line; its row ends with the line. */
 static enum plim_status take_line(struct series_run *r, struct table *t, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
@@ -220,8 +251,10 @@ static enum plim_status take_line(struct series_run *r, struct table *t, struct 
 		if (r->row.n > before)
 			c->series = r->row.at[before].series;
 	}
-	return st ? st : series_row_end(r, err);
+	return st;
 }
+
+#define CELL_LINES 4096 /* that a cell may have: more are a quote that nothing ends */
 
 enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 {
@@ -231,8 +264,10 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 	const char *line;
 	struct table t;
 	size_t n;
-	uint64_t from;
+	uint64_t from = 0;
 	uint32_t id;
+	bool open = false;
+	unsigned lines = 0;
 	enum plim_status st = PLIM_OK;
 
 	if (s->end - p >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) && !in->file->offset)
@@ -250,14 +285,25 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 	/* A last line without an end is one that is being written: its last number may be cut. */
 	r->splits = true;
 	while (!st && !r->over && series_line(s, &p, &line, &n, false, &st, err)) {
-		from = in->file->offset;
+		if (open) {
+			open = ++lines < CELL_LINES && series_quotes(line, n) % 2 == 0;
+		} else {
+			from = in->file->offset;
+			lines = 0;
+			r->row.n = 0;
+			if (n && (n != t.header_n || memcmp(line, t.header, n) != 0)) {
+				/* A log that is written on may repeat its head. */
+				if (split_line(&t, line, n, &open))
+					st = take_line(r, &t, err);
+				else
+					series_bad_record(r, from);
+			}
+		}
+		if (open)
+			continue;
 		in->file->offset = source_offset(s, p);
-		if (!n || (n == t.header_n && !memcmp(line, t.header, n)))
-			continue; /* a log that is written on may repeat its head */
-		if (split_line(&t, line, n))
-			st = take_line(r, &t, err);
-		else
-			series_bad_record(r, from);
+		if (!st)
+			st = series_row_end(r, err);
 		if (r->over)
 			in->file->offset = from;
 	}

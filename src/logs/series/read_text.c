@@ -295,7 +295,13 @@ struct line_reading {
 	struct series_row_value held[HELD]; /* the last line of an evaluation that goes on */
 	size_t held_n;
 	double held_step;
-	char clean[LINE_LONGEST]; /* the line without escape sequences and NULs */
+	uint64_t clock_at, table_at; /* where the first step or epoch is; the head of the table */
+	size_t early;                /* series that had values before it */
+	bool clocked, fresh;         /* there was one; a line of an epoch came before this one */
+	double counted;              /* the first of two numbers of a line */
+	double bar_length;           /* of the bar of an epoch; 0: none was seen */
+	bool in_table;               /* the line is a row of the table */
+	char clean[LINE_LONGEST];    /* the line without escape sequences and NULs */
 };
 
 static bool text_line_is_word(int c)
@@ -545,6 +551,7 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	}
 	*room = tell_text_line(text, n);
 	series_run_mapped(g->run, room->name, room->n, &given);
+	given |= g->run->players && series_name_of(room->name, room->n).player;
 	room->kept |= given;
 	room->known |= given;
 	if (n >= 200 || g->told.n >= TOLD_MOST)
@@ -786,6 +793,24 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 	r->row_rank = isnan(r->row_epoch) ? UNNAMED : UNNAMED_BEHIND;
 }
 
+/* Keras draws a bar for evaluate(), too: behind no "Epoch 3/20", of another length than those behind one. */
+static bool is_evaluate(struct line_reading *g, const char *p, const char *end)
+{
+	double of;
+
+	if (!series_number(p + 1, (size_t)(end - p - 1), &of))
+		return false;
+	if (g->fresh || !(g->bar_length > 0)) {
+		g->bar_length = g->fresh ? of : 0;
+		return false;
+	}
+	if (of == g->bar_length)
+		return false;
+	g->side = SERIES_EVALUATION;
+	(void)snprintf(g->word, sizeof(g->word), "evaluate");
+	return true;
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -804,7 +829,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		}
 		says = p;
 		p += took;
-		if (is_bar(p, end)) {
+		if (is_bar(p, end) && !is_evaluate(g, p, end)) {
 			g->bar = true;
 			if (value > 0)
 				put_text_line(g, "step", 4, value, true);
@@ -988,6 +1013,7 @@ static void take_header(struct line_reading *g, const char *line, size_t n)
 	if (!n || n >= sizeof(t->line) || line[n - 1] == ':' || line[n - 1] == '.' ||
 	    memchr(line, '=', n) || names_of(line, n, false, probe, &known) < 2 || !known)
 		return;
+	g->table_at = g->line_at;
 	memcpy(t->line, line, n);
 	t->line[n] = 0;
 	t->narrow_n = names_of(t->line, n, false, t->narrow, &known);
@@ -1004,12 +1030,18 @@ static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 	size_t k = split_text_line(line, n, false, cell), columns = t->narrow_n, words = 0;
 	double value;
 
+	/* "| No log | 1.0 | 17 |": a cell may hold spaces as the names of the head do. */
+	if (k != columns && k != t->wide_n && t->wide_n)
+		k = split_text_line(line, n, true, cell);
 	if (k != columns && k == t->wide_n) {
 		names = t->wide;
 		columns = k;
 	}
 	if (k < columns || columns < 2 || (k > columns && is_bare(line, n)))
 		return false; /* numbers that the head does not name */
+	for (size_t i = 0; i < columns; i++)
+		if (cell[i].at[0] == '[') /* of a matrix */
+			return false;
 	for (size_t i = 0; i < columns; i++)
 		words += !isdigit((unsigned char)cell[i].at[0]) &&
 			 !series_number(cell[i].at, cell[i].n, &value);
@@ -1117,6 +1149,31 @@ static void drop_redrawn(struct series_run *r)
 	r->row.n = kept;
 }
 
+/*
+ * "Loss: 6.7" of a model card, "loss_weight=1.0" of the settings: values before the first step or epoch are none of the
+ * training, unless one of them comes again without a step of its own.
+ */
+static void look_for_clock(struct line_reading *g, bool clocked)
+{
+	struct series_run *r = g->run;
+
+	clocked |= g->fresh;
+	if (clocked && !g->clocked) {
+		g->clocked = true;
+		g->early = 0;
+		for (size_t i = 0; i < r->curves.n; i++)
+			g->early += r->curves.at[i].ordinal > 0;
+		r->before = !g->early     ? 0
+			    : g->fresh    ? g->clock_at
+			    : g->in_table ? g->table_at
+					  : g->row_at;
+	}
+	for (size_t i = 0; g->clocked && !clocked && i < r->row.n; i++)
+		if (r->row.at[i].series < g->early)
+			r->before = 0;
+	g->fresh = false;
+}
+
 static void end_row(struct line_reading *g)
 {
 	struct series_run *r = g->run;
@@ -1126,6 +1183,7 @@ static void end_row(struct line_reading *g)
 		r->row.n = 0;
 		return;
 	}
+	look_for_clock(g, !isnan(r->row_step) || !isnan(r->row_epoch));
 	if (!isnan(r->row_epoch))
 		g->epoch = r->row_epoch;
 	else
@@ -1283,6 +1341,42 @@ static void put_leading(struct line_reading *g, const char *line, size_t n)
 	r->row.at[0] = first;
 }
 
+/* A line that is a number. */
+static bool is_alone(const char *line, size_t n, double *value)
+{
+	while (n && isspace((unsigned char)*line)) {
+		line++;
+		n--;
+	}
+	while (n && isspace((unsigned char)line[n - 1]))
+		n--;
+	return n && series_number(line, n, value) == n;
+}
+
+/* Of a file of such lines, whose name is that of the values; a number before them that rises is the step. */
+static bool take_column(struct line_reading *g, const char *line, size_t n)
+{
+	const char *name = g->run->column;
+	struct span cell[COLUMNS];
+	double value, step = NAN;
+
+	if (!is_alone(line, n, &value)) {
+		if (!is_bare(line, n) || split_text_line(line, n, false, cell) != 2)
+			return false;
+		series_number(cell[0].at, cell[0].n, &step);
+		series_number(cell[1].at, cell[1].n, &value);
+		if (!(step > g->counted) || step != floor(step))
+			return false;
+		g->counted = step;
+	}
+	g->run->single++;
+	if (name && !isnan(step))
+		put_text_line(g, "step", 4, step, true);
+	if (name)
+		put_text_line(g, name, strlen(name), value, true);
+	return name;
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
@@ -1304,8 +1398,10 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	if ((!(has.low & DIGITS) && !has_lost_number(&has, line, n)) ||
 	    !(has.low & (LOW(':') | LOW('=') | LOW(' ') | LOW(',') | LOW('\t')) ||
 	      has.high & HIGH('|'))) {
-		take_words(g, line, n);
-		return;
+		if (!is_alone(line, n, &counted)) {
+			take_words(g, line, n);
+			return;
+		}
 	}
 	series_row_begin(g->run);
 	g->row_at = g->line_at;
@@ -1317,10 +1413,13 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
-	if (!(g->table.narrow_n && take_table_row(g, line, n)) && !by_pattern(g, line, n))
+	g->in_table = g->table.narrow_n && take_table_row(g, line, n);
+	if (!g->in_table && !take_column(g, line, n) && !by_pattern(g, line, n))
 		take_numbers(g, line + counter, n - counter);
 	put_leading(g, line, n);
 	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
+		g->fresh = g->run->row_epoch != g->epoch;
+		g->clock_at = g->clock_at ? g->clock_at : g->line_at;
 		g->epoch = g->run->row_epoch;
 		g->lasting = g->side;
 		memcpy(g->lasting_word, g->word, sizeof(g->word));
@@ -1353,6 +1452,14 @@ static void take_pieces(struct line_reading *g, struct source *s, const char *li
 static void name_unknown(struct line_reading *g)
 {
 	const char **names = g->run->unknown;
+	bool played[SERIES_JUDGES_ALL + 1] = { false };
+
+	/* "D_A: 0.2 G_A: 0.5" */
+	for (size_t i = 0; i < g->told.n; i++)
+		if (g->told.at[i].lines >= RECURS)
+			played[series_name_of(g->told.at[i].name, g->told.at[i].n).player] = true;
+	g->run->played =
+		played[SERIES_GENERATES] && (played[SERIES_JUDGES] || played[SERIES_JUDGES_ALL]);
 
 	for (int k = 0; k < 2 && !g->status; k++) {
 		const struct told *most = NULL;
@@ -1388,6 +1495,7 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 	g->run = in->run;
 	g->err = err;
 	g->epoch = in->file->clock;
+	g->counted = -1;
 	intern_init(&g->words, in->run->mem);
 	if (head)
 		take_header(g, head, strlen(head));

@@ -23,6 +23,7 @@ static void forget_series_run(struct series_run *r)
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
 	r->step_base = 0;
+	r->copies = r->before = r->single = 0;
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
@@ -140,6 +141,17 @@ static void set_stops(const struct series_run *r, struct series_curve *c, enum p
 	}
 }
 
+/* What the name of a file says of all its values: "train_loss.txt"; OTHER: nothing.  An error.log holds no metric. */
+static enum plim_role file_role(const char *name, size_t n)
+{
+	enum plim_role role = series_name_of(name, n).role;
+
+	return role == PLIM_ROLE_TRAIN_LOSS || role == PLIM_ROLE_VAL_LOSS ||
+			       role == PLIM_ROLE_METRIC
+		       ? role
+		       : PLIM_ROLE_OTHER;
+}
+
 enum plim_status series_run_series(struct series_run *r, const char *name, size_t n, uint32_t *out,
 				   struct plim_err *err)
 {
@@ -162,6 +174,10 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 	if (given)
 		series_monitor_set_role(&r->monitor, *out, role);
 	c.role_given = given;
+	if (!given && r->players && series_name_of(name, n).player)
+		series_monitor_set_role(&r->monitor, *out, PLIM_ROLE_TRAIN_LOSS);
+	if (!given && r->column && series_name_of(name, n).unknown)
+		series_monitor_set_role(&r->monitor, *out, file_role(r->column, strlen(r->column)));
 	role = r->monitor.watches.at[*out].role;
 	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
 		   series_name_of(name, n).side != SERIES_EVALUATION;
@@ -393,25 +409,30 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 #define RECENT 16 /* values that tell where a loss was */
 
 /*
- * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?
- * *known: can that be reported?
+ * Is the row the first of another run: is its loss that of the run's beginning, and none that it had of late?  The loss
+ * that is minimised counts: a part of it may begin low.  *known: can that be reported?
  */
 static bool begins_anew(const struct series_run *r, bool *known)
 {
-	*known = false;
+	const struct series_watch *loss = NULL;
+	double v = NAN, most = -INFINITY;
+
 	for (size_t i = 0; i < r->row.n; i++) {
 		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
-		double v = r->row.at[i].value, most = -INFINITY;
 
 		if ((w->role != PLIM_ROLE_TRAIN_LOSS && w->role != PLIM_ROLE_VAL_LOSS) ||
-		    w->finite < 2 || !isfinite(v))
+		    w->finite < 2 || !isfinite(r->row.at[i].value) ||
+		    (loss && w->rank >= loss->rank))
 			continue;
-		*known = true;
-		for (uint32_t k = 1; k <= RECENT && k <= w->ring_n && 2 * k <= w->finite; k++)
-			most = fmax(most, w->ring[(w->ring_at + SERIES_RING - k) % SERIES_RING]);
-		return v > most && fabs(v - w->first) <= fabs(v - w->last);
+		loss = w;
+		v = r->row.at[i].value;
 	}
-	return false;
+	*known = loss;
+	if (!loss)
+		return false;
+	for (uint32_t k = 1; k <= RECENT && k <= loss->ring_n && 2 * k <= loss->finite; k++)
+		most = fmax(most, loss->ring[(loss->ring_at + SERIES_RING - k) % SERIES_RING]);
+	return v > most && fabs(v - loss->first) <= fabs(v - loss->last);
 }
 
 #define RUNS_MAX 256   /* of one file */
@@ -491,6 +512,22 @@ static void look_counter(struct series_run *r)
 	c->count_epoch = r->row_epoch;
 }
 
+/* Each rank may log the same row: is it the one before, its step and all of its values? */
+static bool is_copy(const struct series_run *r)
+{
+	if (isnan(r->row_step) || r->row_step != r->last_row_step ||
+	    (!isnan(r->row_epoch) && r->row_epoch != r->last_epoch))
+		return false;
+	for (size_t i = 0; i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+
+		if (!w->finite || w->last != r->row.at[i].value ||
+		    w->last_step != r->step_base + r->row_step)
+			return false;
+	}
+	return true;
+}
+
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 {
 	double step;
@@ -498,6 +535,11 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 
 	if (!r->row.n)
 		return PLIM_OK;
+	if (is_copy(r)) {
+		r->copies++;
+		r->row.n = 0;
+		return PLIM_OK;
+	}
 	if (look_at_clock(r)) {
 		r->over = true;
 		r->row.n = 0;
@@ -695,18 +737,20 @@ static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
 
 #define STRAY_ROWS 20 /* without a step, for each with one */
 
-/* Where hardly a row has a step and epochs are logged, what looked like a step is none: "31/1330" of a bar. */
+#define COUNTER_ROWS 6
+
+/* If hardly a row has a step and epochs are logged, or all steps are the same, it is none: "31/1330", "1/1" of a bar. */
 static enum plim_status drop_strays(struct series_run *r, struct plim_err *err)
 {
-	if (r->no_steps || !r->rows_step || isnan(r->last_epoch) ||
-	    r->rows_no_step < STRAY_ROWS * r->rows_step || !strcmp(r->files.at[0].path, "-"))
+	bool stands = r->rows_step >= COUNTER_ROWS && r->first_step == r->last_step;
+
+	if (r->no_steps || !r->rows_step || !strcmp(r->files.at[0].path, "-") ||
+	    (!stands && (isnan(r->last_epoch) || r->rows_no_step < STRAY_ROWS * r->rows_step)))
 		return PLIM_OK;
 	r->no_steps = true;
 	r->obey.n = 0;
 	return read_again(r, err);
 }
-
-#define COUNTER_ROWS 6
 
 /* Where no step is known and epochs do not part the rows, what counts them is the step: "batch", "frame". */
 static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
@@ -734,6 +778,53 @@ static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
 	return PLIM_OK;
 }
 
+#define COLUMN_LINES 5
+
+/* Is there a loss, or another series that is judged? */
+static bool has_judged(const struct series_run *r)
+{
+	for (size_t i = 0; i < r->monitor.watches.n; i++)
+		if (r->monitor.watches.at[i].role != PLIM_ROLE_OTHER)
+			return true;
+	return false;
+}
+
+/* Values without a known name: are those names of losses that play against each other, or does the file's say what they are? */
+static enum plim_status name_values(struct series_run *r, struct plim_err *err)
+{
+	const char *path = r->files.at[0].path, *name = strrchr(path, '/');
+	uint32_t id;
+	enum plim_status st = PLIM_OK;
+
+	name = name ? name + 1 : path;
+	if (r->column || r->players || !strcmp(path, "-") || has_judged(r))
+		return PLIM_OK;
+	if (file_role(name, strcspn(name, ".")) != PLIM_ROLE_OTHER &&
+	    (r->points || r->single >= COLUMN_LINES)) {
+		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
+		r->column = st ? NULL : intern_text(&r->texts, id);
+	} else if (r->played) {
+		r->players = true;
+	} else {
+		return PLIM_OK;
+	}
+	r->obey.n = r->cuts.n = 0;
+	return st ? st : read_again(r, err);
+}
+
+/* What was printed before the first step or epoch is left out. */
+static enum plim_status drop_before(struct series_run *r, struct plim_err *err)
+{
+	struct series_file *f = &r->files.at[0];
+
+	if (!r->before || r->part || !strcmp(f->path, "-"))
+		return PLIM_OK;
+	f->start = r->before;
+	f->header = NULL;
+	r->obey.n = r->cuts.n = 0;
+	return read_again(r, err);
+}
+
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
@@ -749,10 +840,16 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	}
 	if (!st)
 		st = read_as_text(r, err);
+	if (!st && !r->points)
+		st = name_values(r, err);
+	if (!st)
+		st = drop_before(r, err);
 	if (!st)
 		st = drop_strays(r, err);
 	if (!st)
 		st = find_counter(r, err);
+	if (!st)
+		st = name_values(r, err);
 	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
 	     i++)
 		st = read_again(r, err);
@@ -761,13 +858,13 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 
 /* ---- what is said of the reading ---- */
 
-enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
+/* Values that do not count: these notes come first. */
+static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	size_t resumes = 0, ordered = 0;
 	double from = INFINITY;
 
-	r->notes.n = 0;
 	for (size_t i = 0; i < r->obey.n; i++) {
 		ordered += isnan(r->obey.at[i].step);
 		resumes += r->obey.at[i].series == r->obey.at[0].series;
@@ -790,12 +887,30 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "%llu lines from within an evaluation were left out: its last "
 				     "line counts",
 				     (unsigned long long)r->within);
+	if (!st && r->files.at[0].start && !r->part)
+		st = series_run_note(
+			r, err,
+			"values before the first step or epoch are none of the training: "
+			"left out");
+	if (!st && r->copies)
+		st = series_run_note(
+			r, err, "%llu row%s the same as the row before: they count once",
+			(unsigned long long)r->copies, r->copies == 1 ? " is" : "s are");
 	if (!st && r->over && !r->followed)
 		st = series_run_note(r, err,
 				     "another run begins at byte %llu and was not read: the input "
 				     "cannot be read twice, name a file",
 				     (unsigned long long)r->files.at[0].offset);
 	r->asides = r->notes.n;
+	return st;
+}
+
+enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
+{
+	enum plim_status st;
+
+	r->notes.n = 0;
+	st = note_asides(r, err);
 	if (!st && r->counted_on)
 		st = series_run_note(r, err, "steps begin anew and were counted on (%llu time%s)",
 				     (unsigned long long)r->counted_on, text_s(r->counted_on));

@@ -312,8 +312,15 @@ struct series_run {
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
 	const char *unknown[2]; /* names that recur in a text without a known one */
-	uint64_t bare;          /* lines of a text that hold nothing but numbers */
-	uint64_t within;        /* lines of an evaluation that went on */
+	uint64_t
+		before; /* offset of the first step or epoch of a text, if rows before it are none of the training; else 0 */
+	uint64_t copies;    /* rows that repeat the one before */
+	uint64_t single;    /* lines of a text that are one number */
+	const char *column; /* the name of its file, which says what they are; NULL: it does not */
+	bool played; /* a text without a known name has those of a generator and a discriminator: */
+	bool players;    /* they are losses */
+	uint64_t bare;   /* lines of a text that hold nothing but numbers */
+	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */
 	uint64_t
