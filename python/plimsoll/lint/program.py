@@ -366,9 +366,11 @@ class Program(Owner):
 
     def runs_model(self, event: Event) -> bool:
         """A call of a module, or of a function that calls one once per call with gradients on."""
-        if self.is_model_call(event):
-            return True
         called = self.called_function(event)
+        if self.is_model_call(event):
+            trace = self.trace_of(called)
+            off = [e.no_grad for e in trace.events if self.is_model_call(e)] if trace is not None else []
+            return not (off and all(off))  # its forward turns gradients off by itself
         return self.runs_within(called) if called is not None else self.settled(event) == {True}
 
     def runs_within(self, function: Function, levels: int = 3) -> bool:

@@ -326,3 +326,33 @@ def train(scheduler):
         optimizer.step()
         optimizer.zero_grad()
     print(scheduler.get_last_lr())
+
+#: bad 110 what has an eval() without arguments is a module, of whatever library
+from faces import Recogniser
+class Gallery:
+    def __init__(self):
+        self.finder, self.reader = self.load()
+    def load(self):
+        return Recogniser("small").eval().cuda(), Recogniser("large").eval().cuda()
+    def scores(self, pictures):
+        for picture in pictures:
+            print(self.reader(picture).norm().item())  # PLM110
+
+#: good 103 a module of the file whose result is not seen to carry a graph
+from cutting import cut
+class Finder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+    def forward(self, picture, chances=False):
+        with torch.no_grad():
+            boxes, sure = self.net(picture).split(4)
+        if chances:
+            return cut(picture, boxes), sure.numpy()
+        return cut(picture, boxes)
+find, faces = Finder(), []
+for picture in pictures:
+    face = find(picture)
+    if face is not None:
+        faces.append(face)
+torch.stack(faces)
