@@ -203,7 +203,8 @@ class Calls(Evaluator):
         if own_forward is not None:
             own = self.owner.result(own_forward, args, named, of)
             if own.kind == values.TUPLE and own.items:
-                return replace(own, items=tuple(self._lifted(i, graph) for i in own.items), graph=graph, strong=True)
+                items = tuple(self._lifted(i, graph) for i in own.items)
+                return replace(own, items=items, graph=max(i.graph for i in items), strong=True)
             if own.kind in (values.TENSOR, values.DICT, values.LIST):
                 return replace(own, graph=graph, strong=of.strong, node=None)
         if of.kind == values.CRITERION:
@@ -377,6 +378,8 @@ class Calls(Evaluator):
             return self.iterable("tqdm", args)
         if attr in names.NUMBERS:
             return NUMBER_VALUE
+        if attr == "eval" and of.kind == values.UNKNOWN and not node.args and not node.keywords:
+            return Value(values.MODULE, True)  # Net(...).eval(), of whatever library
         if attr == "parameters" or attr == "named_parameters":
             return Value(values.PARAMS, True, of=receiver)
         if attr == "state_dict":

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Callable
 
 from . import names, values
@@ -82,7 +83,8 @@ class Evaluator:
                 found = self.owner.globals(outer).get(name)
                 outer = outer.outer
         if found is not None and found.kind and (found.strong or found.kind != values.INSTANCE):
-            return self.loaded(name, found)
+            sure = not found.strong and kind_of_uses(self.uses_of(name)) == found.kind
+            return self.loaded(name, replace(found, strong=True) if sure else found)
         return self.by_use(name, found)
 
     def uses_of(self, name: str) -> set[str]:

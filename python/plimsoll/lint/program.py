@@ -29,7 +29,7 @@ class Program(Owner):
     symbols: Symbols
     files: Files
     traces: dict[Function, Trace] = field(default_factory=dict)
-    envs: dict[Function, dict[str, Value]] = field(default_factory=dict)
+    walkers: dict[Function, Walker] = field(default_factory=dict)  #: of each function the last walk, also while it goes on
     callers: dict[Function, list[Event]] = field(default_factory=dict)
     given: dict[Function, list[Value]] = field(default_factory=dict)  #: what the walk of a function took its parameters for
     learned: dict[Function, dict[str, Value]] = field(default_factory=dict)  #: modules that constructors get in this file
@@ -106,7 +106,7 @@ class Program(Owner):
     def walk_all(self) -> None:
         self.walk_each()
         if self.learn():  # now that it is known what members of the file's classes are
-            for known in (self.traces, self.envs, self.given, self.again, *(cls.values for cls in self.symbols.classes.values())):
+            for known in (self.traces, self.walkers, self.given, self.again, *(cls.values for cls in self.symbols.classes.values())):
                 known.clear()  # type: ignore[attr-defined]
             self.walk_each()
         for trace in self.traces.values():
@@ -140,7 +140,12 @@ class Program(Owner):
 
     def modules_given(self, called: Function, event: Event) -> dict[str, Value]:
         given = {a.arg: found[1] for a in parameters(called) if (found := argument(event, called, a.arg)) is not None}
-        return {name: Value(value.kind, True) for name, value in given.items() if value.strong and value.kind in values.MODULES}
+        return {name: Value(value.kind, True) for name, value in given.items() if value.strong and value.kind in values.MODULES and not self.counts(value)}
+
+    def counts(self, module: Value) -> bool:
+        """Is it of a class whose passes return numbers, as a metric's do?"""
+        trace = self.trace_of(self.method(module.cls, "forward")) if module.cls is not None else None
+        return trace is not None and bool(trace.returns) and all(part.kind == values.NUMBER for made in trace.returns for part in made.items or (made,))
 
     def tell(self, called: Function, event: Event) -> None:
         """Let the file of a function know how it is called here."""
@@ -159,8 +164,7 @@ class Program(Owner):
         if trace is not None:
             return trace
         trace = self.traces[function] = Trace(function)
-        walker = Walker(self.symbols, self, function, trace)
-        self.envs[function] = walker.env
+        walker = self.walkers[function] = Walker(self.symbols, self, function, trace)
         if self.framework_loop(function):
             assert not isinstance(function.node, ast.Module)
             trace.loops.append(Loop(function.node, None, 0, framework=True))
@@ -168,7 +172,6 @@ class Program(Owner):
         self.files.walking += 1
         walker.run()
         self.files.walking -= 1
-        self.envs[function] = walker.env
         trace.done = True
         return trace
 
@@ -229,7 +232,8 @@ class Program(Owner):
     def globals(self, function: Function) -> dict[str, Value]:
         if self.followed and function is self.symbols.module and function not in self.traces and self.files.walking < CHAIN:
             self.walk(function)
-        return self.envs.get(function, {})
+        walker = self.walkers.get(function)
+        return walker.env if walker is not None else {}
 
     def attribute(self, cls: Class, name: str) -> Value | None:
         home = self.home(cls)
@@ -362,9 +366,11 @@ class Program(Owner):
 
     def runs_model(self, event: Event) -> bool:
         """A call of a module, or of a function that calls one once per call with gradients on."""
-        if self.is_model_call(event):
-            return True
         called = self.called_function(event)
+        if self.is_model_call(event):
+            trace = self.trace_of(called)
+            off = [e.no_grad for e in trace.events if self.is_model_call(e)] if trace is not None else []
+            return not (off and all(off))  # its forward turns gradients off by itself
         return self.runs_within(called) if called is not None else self.settled(event) == {True}
 
     def runs_within(self, function: Function, levels: int = 3) -> bool:

@@ -87,7 +87,7 @@ class Walker(Calls):
                 item = items[0]
             elif value.kind == values.BATCH:
                 item = Value(values.TENSOR, value.strong, device="cpu", qual="batch")
-            elif value.kind == values.OUTPUT:
+            elif value.kind == values.OUTPUT or value.kind == values.TENSOR and value.scalar:  # a loss with more than its number is of a class of its own
                 # A second result may be a ratio or a length; how it is used decides.
                 item = replace(value, kind=values.TENSOR, node=None) if i == 0 or self.used_as_tensor(element) else Value(
                     graph=values.MAYBE if value.graph else values.NO)

@@ -238,3 +238,121 @@ class Viewer:
     def look(self, pictures):
         for picture in pictures:
             print(self.net(picture).argmax(-1))
+
+#: bad 110 119 what the body of the script makes, under its test of __name__, its functions know
+def play(game):
+    global steps
+    for steps in range(99):
+        chances = judge.forward(game.cuda())  # PLM119
+        move = pick(policy(game))  # PLM110
+        game = act(game, move)
+        learn(game)
+def pick(chances):
+    return torch.distributions.Categorical(chances.softmax(-1)).sample().item()
+def learn(game):
+    loss = (judge(game) - old(game).max(1)[0].detach()).mean()  # PLM110
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+if __name__ == "__main__":
+    policy, judge, old = nn.Linear(8, 8).cuda(), nn.Linear(8, 8).cuda(), nn.Linear(8, 8).cuda()
+    old.load_state_dict(judge.state_dict())
+    judge.eval(), policy.eval()
+    optimizer = torch.optim.Adam(judge.parameters())
+    play(first)
+
+#: bad 110 an argument decides whether the epoch trains, and the caller puts the model into eval mode
+class Teacher:
+    def __init__(self, student, criterion, optimizer):
+        self.student, self.criterion, self.optimizer = student, criterion, optimizer
+    def epoch(self, batches, mode):
+        total = 0
+        for x, y in batches:
+            loss = self.criterion(self.student(x), y)  # PLM110
+            if mode == "train":
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+            total += loss.item()
+        return total
+    def run(self):
+        self.student.train()
+        self.epoch(loader, "train")
+        self.student.eval()
+        print(self.epoch(loader, "test"))
+Teacher(nn.Linear(8, 8).cuda(), nn.MSELoss(), optimizer).run()
+
+#: good 110 the caller turns gradients off for it
+def epoch(net, batches, learns):
+    for x, y in batches:
+        loss = criterion(net(x), y)
+        if learns:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+model.train()
+epoch(model, loader, True)
+model.eval()
+with torch.no_grad():
+    epoch(model, loader, False)
+
+#: good 102 103 a metric that is a module and counts, a loss that comes with a number
+class Right(nn.Module):
+    def forward(self, out, y):
+        return (out.argmax(1) == y).sum().item(), y.numel()
+class Judge:
+    def __init__(self, metric, criterion):
+        self.metric, self.criterion = metric, criterion
+    def run(self):
+        right, sizes = [], []
+        for x, y in loader:
+            out = model(x)
+            loss, size = self.criterion(out, y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            good, _ = self.metric(out, y)
+            right.append(good)
+            sizes.append(size)
+        return sum(right) / sum(sizes)
+Judge(Right(), loss_of).run()
+
+#: good 803 a scheduler of the script's own sets the rate before the step
+def train(scheduler):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        rate = scheduler.step()
+        optimizer.step()
+        optimizer.zero_grad()
+    print(scheduler.get_last_lr())
+
+#: bad 110 what has an eval() without arguments is a module, of whatever library
+from faces import Recogniser
+class Gallery:
+    def __init__(self):
+        self.finder, self.reader = self.load()
+    def load(self):
+        return Recogniser("small").eval().cuda(), Recogniser("large").eval().cuda()
+    def scores(self, pictures):
+        for picture in pictures:
+            print(self.reader(picture).norm().item())  # PLM110
+
+#: good 103 a module of the file whose result is not seen to carry a graph
+from cutting import cut
+class Finder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+    def forward(self, picture, chances=False):
+        with torch.no_grad():
+            boxes, sure = self.net(picture).split(4)
+        if chances:
+            return cut(picture, boxes), sure.numpy()
+        return cut(picture, boxes)
+find, faces = Finder(), []
+for picture in pictures:
+    face = find(picture)
+    if face is not None:
+        faces.append(face)
+torch.stack(faces)

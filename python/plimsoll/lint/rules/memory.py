@@ -1090,14 +1090,31 @@ def phases(ctx: Context) -> None:
         for loop in ctx.steps(trace):
             inside = trace.inside(loop)
             tests = [_arms(e) for e in inside if ctx.program.is_backward(e)]
-            quiet = {e.receiver: arms for e in trace.events[:loop.end] if e.kind == "call" and e.attr == "eval" and e.receiver and (
+            quiet = {e.receiver: min(text for text, _ in arms) for e in trace.events[:loop.end] if e.kind == "call" and e.attr == "eval" and e.receiver and (
                 arms := {(text, 1 - at) for text, at in _arms(e)}) and all(arms & t for t in tests)}
+            quiet = quiet or _quiet_by_argument(ctx, trace, [e for e in inside if ctx.program.is_backward(e)])
             for event in inside if not loop.framework else ():
                 if ctx.program.is_model_call(event) and not event.no_grad and event.every(loop) and (event.receiver or event.attr) in quiet:
-                    test = min(text for text, _ in quiet[event.receiver or event.attr])
+                    test = quiet[event.receiver or event.attr]
                     ctx.report("PLM110", event.node, "the model builds a graph for the batches of an evaluation, too: model.eval() does not stop that", confidence=MEDIUM,
-                               evidence=[f"the backward pass is behind 'if {test}', and eval() is in the other branch of it"], fix=[f"with torch.set_grad_enabled({test}):"])
+                               evidence=[f"the backward pass is behind 'if {test}', and eval() is in the other branch of it, or in front of a call of this function"],
+                               fix=[f"with torch.set_grad_enabled({test}):"])
                     break
+
+
+def _quiet_by_argument(ctx: Context, trace: Trace, passes: list[Event]) -> dict[str, str]:
+    """The models that a caller puts into eval mode in front of its call, if an argument decides whether this function goes backward; and the test of it."""
+    own = {a.arg for a in parameters(trace.function)}
+    tests = [{ast.unparse(node.test) for node, at, _ in e.path if isinstance(node, ast.If) and at == 0 and names_in(node.test, cut=False) & own} for e in passes]
+    shared = set.intersection(*tests) if tests else set()
+    found: dict[str, str] = {}
+    for call in ctx.program.callers.get(trace.function, ()) if shared else ():
+        modes = [e for e in ctx.program.traces[call.function].events[:call.index] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords]
+        if modes and modes[-1].attr == "eval":
+            name = modes[-1].receiver
+            given = [a for a in own if (value := argument(call, trace.function, a)) is not None and dotted(value[0]) == name]
+            found[given[0] if given else name] = min(shared)
+    return found
 
 
 def _arms(event: Event) -> set[tuple[str, int]]:

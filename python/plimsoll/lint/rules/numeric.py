@@ -129,8 +129,8 @@ def scheduler_first(ctx: Context) -> None:
     for event in ctx.calls("step"):
         if event.of is None or event.of.kind != values.SCHEDULER or event.call.args or event.call.keywords or not event.of.strong:
             continue
-        if "Plateau" in event.of.qual or event.of.qual and not event.of.qual.startswith(("torch.optim", "transformers", "get_")):
-            continue
+        if "Plateau" in event.of.qual or not event.of.qual.startswith(("torch.optim", "transformers", "get_")):
+            continue  # a class of its own may be made to step first
         trace = ctx.trace(event)
         loop = event.loop
         inside = trace.inside(loop) if loop is not None else []

@@ -59,7 +59,7 @@ def unused_passes(ctx: Context) -> None:
     for trace in ctx.traces:
         whole = not isinstance(trace.function.node, ast.Module) and any(e.loop is None and ctx.program.is_backward(e) for e in trace.events)  # the function is the step
         for event in trace.events:
-            if event.kind != "call" or not whole and ctx.step_of(event) is None or not _builds(ctx, trace, event) or _leaves_something(ctx, event) or not _Flow(ctx, trace, event).unread():
+            if event.kind != "call" or not whole and not any(event.within(loop) for loop in ctx.training(trace)) or not _builds(ctx, trace, event) or _leaves_something(ctx, event) or not _Flow(ctx, trace, event).unread():
                 continue
             ctx.report("PLM119", event.node, "nothing uses what this pass returns, or what is made of it; it builds a graph all the same",
                        confidence=HIGH if event.of is not None and event.of.cls is not None else MEDIUM,
@@ -192,7 +192,8 @@ class _Flow:
         if any(self.carried(node) for node in self.trace.return_nodes):
             return True
         body = function.node.body
-        inner = [n for stmt in body for n in ast.walk(stmt) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal))]
+        inner = [n for stmt in body for n in ast.walk(stmt) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Yield, ast.YieldFrom)) or isinstance(
+            n, (ast.Global, ast.Nonlocal)) and self.ever & set(n.names)]
         if isinstance(function.node, ast.Module):
             return any(isinstance(p, ast.Name) and isinstance(p.ctx, ast.Load) and p.id in self.ever and p.id not in f.bound | {a.arg for a in _arguments(f.node)}
                        for f in self.ctx.program.symbols.functions for p in ast.walk(f.node))
