@@ -51,35 +51,19 @@ uint32_t scan_number(const char *p, const char **end)
 	return digits ? v : UINT32_MAX;
 }
 
-/* How loggers and launchers say whose line it is; the number stands between both parts. */
-static const struct {
-	const char *open, *close;
-} rank_marks[] = {
-	{ "[rank", "]:" },    /* PyTorch since 2.2 */
-	{ "[default", "]:" }, /* torchrun --tee */
-	{ "[Rank ", "]" },    /* c10d */
-	{ "[rank ", "]" },
-	{ "[1,", "]<std" }, /* Open MPI --tag-output */
-	{ "(RankActor rank=", ")" },
-	{ "local_rank: ", " " },
-	{ "(VllmWorker rank=", " pid=" },
-	{ "(VllmWorker TP", " pid=" },
-	{ "(Worker_TP", " pid=" },
-};
-
 static void find_rank(struct scan_line *l)
 {
 	const char *end;
 
-	for (size_t i = 0; i < sizeof(rank_marks) / sizeof(rank_marks[0]); i++) {
-		const char *at = strstr(l->text, rank_marks[i].open);
+	for (size_t i = 0; i < scan_rank_mark_count; i++) {
+		const char *at = strstr(l->text, scan_rank_marks[i].open);
 		uint32_t rank;
 
 		if (!at || at - l->text > 120)
 			continue;
-		rank = scan_number(at + strlen(rank_marks[i].open), &end);
+		rank = scan_number(at + strlen(scan_rank_marks[i].open), &end);
 		if (rank == UINT32_MAX ||
-		    strncmp(end, rank_marks[i].close, strlen(rank_marks[i].close)))
+		    strncmp(end, scan_rank_marks[i].close, strlen(scan_rank_marks[i].close)))
 			continue;
 		l->rank = rank;
 		if (at[0] == '[' && strchr(end, ':')) { /* the line itself begins behind the mark */

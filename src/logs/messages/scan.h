@@ -114,6 +114,29 @@ extern const size_t scan_sacct_state_count;
 /* The row whose numbers messages_parse_oom reads. */
 #define SCAN_ROW_PYTORCH 1
 
+/* ---- the tables: data/marks.rows, which says what they are ---- */
+
+extern const struct scan_mark {
+	const char *word;
+	int id; /* enum scan_special */
+} scan_marks[];
+extern const struct scan_rank_mark {
+	const char *open, *close;
+} scan_rank_marks[];
+extern const struct scan_driver_word {
+	const char *word;
+	enum messages_backend backend;
+} scan_driver_words[];
+extern const struct scan_builder {
+	enum messages_engine own, other;
+} scan_builders[];
+extern const struct scan_script_part {
+	const char *part;
+	enum messages_activity does;
+} scan_script_parts[];
+extern const size_t scan_mark_count, scan_rank_mark_count, scan_driver_word_count,
+	scan_builder_count, scan_script_part_count;
+
 /* ---- words of programs that no row knows ---- */
 
 enum scan_memory {

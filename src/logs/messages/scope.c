@@ -34,33 +34,6 @@ static enum messages_activity activity_of_moment(enum messages_moment moment)
 	return (enum messages_activity)activities[moment];
 }
 
-/* What is built on whom: a log whose failure the first wrote may be the second's. */
-static const struct {
-	enum messages_engine own, other;
-} builders[] = {
-	{ E(LLAMA_CPP), E(OLLAMA) },
-	{ E(LLAMA_CPP), E(MLX) },
-	{ E(LLAMA_CPP), E(WEBUI) },
-	{ E(LLAMA_CPP), E(KOBOLDCPP) },
-	{ E(LLAMA_CPP), E(LM_STUDIO) },
-	{ E(LLAMA_CPP), E(LLAMA_CPP_PYTHON) },
-	{ E(LLAMA_CPP), E(WHISPER_CPP) },
-	{ E(LLAMA_CPP), E(SD_CPP) },
-	{ E(EXLLAMA), E(WEBUI) },
-	{ E(TENSORRT), E(TENSORRT_LLM) },
-	{ E(TENSORRT), E(ONNX_RUNTIME) },
-	{ E(TENSORRT), E(TRITON_SERVER) },
-	{ E(ONNX_RUNTIME), E(TRITON_SERVER) },
-	{ E(VLLM), E(SGLANG) },
-	{ E(COMFYUI), E(FOOOCUS) },
-	{ E(COMFYUI), E(FORGE) },
-	{ E(COMFYUI), E(SDNEXT) },
-	{ E(TENSORFLOW), E(JAX) },
-	{ E(CUPY), E(RAPIDS) },
-	{ E(CANDLE), E(TGI) },
-	{ E(JVM), E(OTHER) },
-};
-
 /* The interface's own code that loads by llama.cpp, and no mere path through its folder. */
 static int is_loader(const struct scan_cue *cue, enum messages_engine engine)
 {
@@ -74,8 +47,8 @@ static int may_be(enum messages_engine own, enum messages_engine other)
 		return 1;
 	if (own == E(PYTORCH))
 		return messages_engines[other].on_pytorch;
-	for (size_t i = 0; i < sizeof(builders) / sizeof(builders[0]); i++)
-		if (builders[i].own == own && builders[i].other == other)
+	for (size_t i = 0; i < scan_builder_count; i++)
+		if (scan_builders[i].own == own && scan_builders[i].other == other)
 			return 1;
 	return 0;
 }
@@ -83,46 +56,13 @@ static int may_be(enum messages_engine own, enum messages_engine other)
 /* Whose driver the words of the failure itself tell; 0: they do not. */
 static enum messages_backend own_backend(const struct messages_event *e)
 {
-	static const struct {
-		const char *word;
-		enum messages_backend backend;
-	} words[] = {
-		{ "GPU video memory", MESSAGES_BACKEND_OTHER },
-		{ "DmlExecution", MESSAGES_BACKEND_OTHER },
-		{ "[GPU] ", MESSAGES_BACKEND_OTHER },
-		{ "MPS ", MESSAGES_BACKEND_MPS },
-		{ "Metal", MESSAGES_BACKEND_MPS },
-		{ "METAL", MESSAGES_BACKEND_MPS },
-		{ "IOGPU", MESSAGES_BACKEND_MPS },
-		{ "MTLCommand", MESSAGES_BACKEND_MPS },
-		{ "HIP ", MESSAGES_BACKEND_ROCM },
-		{ "hip", MESSAGES_BACKEND_ROCM },
-		{ "ROCm", MESSAGES_BACKEND_ROCM },
-		{ "XPU", MESSAGES_BACKEND_XPU },
-		{ "NPU ", MESSAGES_BACKEND_NPU },
-		{ "rtMalloc", MESSAGES_BACKEND_NPU },
-		{ "EL0004", MESSAGES_BACKEND_NPU },
-		{ "HBM memory", MESSAGES_BACKEND_NPU },
-		{ "Invalid buffer size", MESSAGES_BACKEND_MPS },
-		{ "HPU", MESSAGES_BACKEND_HPU },
-		{ "synStatus", MESSAGES_BACKEND_HPU },
-		{ "Vulkan", MESSAGES_BACKEND_VULKAN },
-		{ "vulkan", MESSAGES_BACKEND_VULKAN },
-		{ "vk::", MESSAGES_BACKEND_VULKAN },
-		{ "_HBM", MESSAGES_BACKEND_TPU },
-		{ "That was not possible", MESSAGES_BACKEND_TPU },
-		{ "hbm", MESSAGES_BACKEND_TPU },
-		{ "TPU", MESSAGES_BACKEND_TPU },
-		{ "DEVMEM", MESSAGES_BACKEND_HPU },
-	};
-
 	if (e->wording->family == MESSAGES_ROCM)
 		return MESSAGES_BACKEND_ROCM;
 	if (e->wording->family == MESSAGES_XPU)
 		return MESSAGES_BACKEND_XPU;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(e->text, words[i].word))
-			return words[i].backend;
+	for (size_t i = 0; i < scan_driver_word_count; i++)
+		if (strstr(e->text, scan_driver_words[i].word))
+			return scan_driver_words[i].backend;
 	return MESSAGES_BACKEND_CUDA;
 }
 

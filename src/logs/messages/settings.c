@@ -252,23 +252,8 @@ int scan_command(const char *at, const char *stop, char *name, size_t size)
 
 enum messages_activity scan_script_does(const char *name)
 {
-	static const struct {
-		const char *part;
-		enum messages_activity does;
-	} parts[] = {
-		{ "train", MESSAGES_DOING_TRAINING },      { "finetun", MESSAGES_DOING_TRAINING },
-		{ "fine_tun", MESSAGES_DOING_TRAINING },   { "infer", MESSAGES_DOING_GENERATING },
-		{ "predict", MESSAGES_DOING_GENERATING },  { "generat", MESSAGES_DOING_GENERATING },
-		{ "sample", MESSAGES_DOING_GENERATING },   { "demo", MESSAGES_DOING_GENERATING },
-		{ "txt2img", MESSAGES_DOING_GENERATING },  { "chat", MESSAGES_DOING_GENERATING },
-		{ "transcri", MESSAGES_DOING_GENERATING }, { "eval", MESSAGES_DOING_EVALUATION },
-		{ "validat", MESSAGES_DOING_EVALUATION },  { "test.py", MESSAGES_DOING_EVALUATION },
-		{ "export", MESSAGES_DOING_CONVERTING },   { "convert", MESSAGES_DOING_CONVERTING },
-		{ "quantiz", MESSAGES_DOING_CONVERTING },  { "serve", MESSAGES_DOING_SERVING },
-	};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strcasestr(name, parts[i].part))
-			return parts[i].does;
+	for (size_t i = 0; i < scan_script_part_count; i++)
+		if (strcasestr(name, scan_script_parts[i].part))
+			return scan_script_parts[i].does;
 	return MESSAGES_DOING_UNKNOWN;
 }
