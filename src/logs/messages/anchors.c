@@ -15,25 +15,14 @@
 
 #define ENTRIES (scan_mark_count + scan_wording_count + scan_cue_count + scan_setting_count)
 
-/* Of text, the first letter lowest. */
-static uint64_t load64(const char *p)
+/* `n` bytes of text, at most eight, the first letter lowest. */
+static inline uint64_t load(const char *p, size_t n)
 {
-	uint64_t x;
+	uint64_t x = 0;
 
-	memcpy(&x, p, sizeof(x));
+	memcpy(&x, p, n);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 	x = __builtin_bswap64(x);
-#endif
-	return x;
-}
-
-static uint32_t load32(const char *p)
-{
-	uint32_t x;
-
-	memcpy(&x, p, sizeof(x));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	x = __builtin_bswap32(x);
 #endif
 	return x;
 }
@@ -43,7 +32,8 @@ static uint32_t load32(const char *p)
 /* The first letters in one case; two loads that overlap, as one of six bytes would wait for its own stores. */
 static uint64_t letters_of(const char *p)
 {
-	uint64_t first = load32(p), last = load32(p + SCAN_ANCHOR_BYTES - sizeof(uint32_t));
+	const size_t half = sizeof(uint32_t);
+	uint64_t first = load(p, half), last = load(p + SCAN_ANCHOR_BYTES - half, half);
 	uint64_t letters = first | last << (LETTERS - 8 * sizeof(uint32_t));
 
 	_Static_assert(SCAN_ANCHOR_BYTES >= sizeof(uint32_t) && SCAN_ANCHOR_BYTES < sizeof(letters),
@@ -201,7 +191,7 @@ static const char *begins_among(const struct scan_anchors *a, const char *from, 
 /* May an entry begin at `p`, or less than a stride in front of it? */
 static unsigned look_at_part(const struct scan_anchors *a, const char *p)
 {
-	return a->parts[hash_of_part(load64(p))];
+	return a->parts[hash_of_part(load(p, sizeof(uint64_t)))];
 }
 
 /* The first place that a look at `last` shows, in a text that is searched from `from` on. */

@@ -170,7 +170,7 @@ static const char *read_part(const char *at, const char *end, struct messages_by
 	return scan_size(text, (size_t)n, SCAN_UNITS_ANY, out) ? slash : NULL;
 }
 
-static const char *read_size(const char *at, const char *end, enum scan_units units, void *to)
+static const char *read_size(const char *at, const char *end, enum scan_unit_kind units, void *to)
 {
 	struct messages_bytes bytes;
 	const char *part = read_part(at, end, &bytes);
@@ -205,15 +205,6 @@ static const char *read_share(const char *at, const char *end, double *out)
 
 /* ---- "[59,128,195370] and type float": a tensor's bytes ---- */
 
-static const struct {
-	const char *name;
-	unsigned bytes;
-} types[] = {
-	{ "float", 4 },  { "half", 2 },  { "bfloat16", 2 },  { "double", 8 },      { "int32", 4 },
-	{ "int64", 8 },  { "int16", 2 }, { "int8", 1 },      { "uint8", 1 },       { "uint16", 2 },
-	{ "uint32", 4 }, { "bool", 1 },  { "complex64", 8 }, { "complex128", 16 },
-};
-
 static unsigned bytes_of_type(const char *at, const char *end)
 {
 	static const char lead[] = " and type ";
@@ -221,12 +212,12 @@ static unsigned bytes_of_type(const char *at, const char *end)
 	if ((size_t)(end - at) <= sizeof(lead) || memcmp(at, lead, sizeof(lead) - 1))
 		return 0;
 	at += sizeof(lead) - 1;
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		size_t n = strlen(types[i].name);
+	for (size_t i = 0; i < scan_type_count; i++) {
+		size_t n = strlen(scan_types[i].name);
 
-		if ((size_t)(end - at) >= n && !memcmp(at, types[i].name, n) &&
+		if ((size_t)(end - at) >= n && !memcmp(at, scan_types[i].name, n) &&
 		    (at + n == end || !pattern_is_word(at[n])))
-			return types[i].bytes;
+			return scan_types[i].bytes;
 	}
 	return 0;
 }

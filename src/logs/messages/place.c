@@ -96,18 +96,24 @@ static int is_where_installed(struct word w, const char *at)
 
 #define PREFIX_COLUMNS 160 /* of timestamps, processes, levels and the logger's name */
 
-static int is_level(struct word w)
+static int is_one_of(struct word w, const char *const *names)
 {
-	static const char *const levels[] = { "INFO",     "WARNING", "WARN",     "ERROR", "DEBUG",
-					      "CRITICAL", "FATAL",   "E",        "W",     "I",
-					      "info",     "warning", "error",    "debug", "-",
-					      "SEVERE",   "TRACE",   "EXCEPTION" };
 	size_t n = (size_t)(w.to - w.from);
 
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (n == strlen(levels[i]) && !memcmp(w.from, levels[i], n))
+	for (; *names; names++)
+		if (n == strlen(*names) && !memcmp(w.from, *names, n))
 			return 1;
 	return 0;
+}
+
+static int is_level(struct word w)
+{
+	static const char *const levels[] = { "INFO",     "WARNING", "WARN",      "ERROR", "DEBUG",
+					      "CRITICAL", "FATAL",   "E",         "W",     "I",
+					      "info",     "warning", "error",     "debug", "-",
+					      "SEVERE",   "TRACE",   "EXCEPTION", NULL };
+
+	return is_one_of(w, levels);
 }
 
 /* A time, a date, a number of a process. */
@@ -194,16 +200,6 @@ static const char *message_of(const char *body)
 }
 
 /* ---- commands ---- */
-
-static int is_one_of(struct word w, const char *const *names)
-{
-	size_t n = (size_t)(w.to - w.from);
-
-	for (; *names; names++)
-		if (n == strlen(*names) && !memcmp(w.from, *names, n))
-			return 1;
-	return 0;
-}
 
 static int is_flag(struct word w)
 {

@@ -10,10 +10,10 @@ static inline char scan_lower(char c)
 }
 
 /* Whose units are read: c10's format_size, anybody's, or those of who writes GB and means 2^30. */
-enum scan_units { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY, SCAN_UNITS_BINARY };
+enum scan_unit_kind { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY, SCAN_UNITS_BINARY };
 
 /* A number with its unit at the start of `text`: bytes that were read, 0: there is none. */
-size_t scan_size(const char *text, size_t n, enum scan_units which, struct messages_bytes *out);
+size_t scan_size(const char *text, size_t n, enum scan_unit_kind which, struct messages_bytes *out);
 
 /* "out of memory", perhaps wrapped between its words, at the start of `text` ("out of" is there). */
 int scan_is_trigger(const char *text, size_t n);
@@ -63,6 +63,7 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 #define SCAN_NONE UINT32_MAX
 
 /* Nothing is known of it. */
+void scan_oom_start(struct messages_oom *o);
 void scan_event_start(struct messages_event *e);
 void scan_event_rank(struct messages_event *e, uint32_t rank);
 /* Count it up where it was reported before: its index, or SCAN_NONE. */
@@ -134,6 +135,22 @@ extern const struct scan_script_part {
 	const char *part;
 	enum messages_activity does;
 } scan_script_parts[];
+enum scan_where { SCAN_BEHIND, SCAN_BEFORE };
+extern const struct scan_oom_label {
+	size_t field; /* of struct messages_oom */
+	enum scan_where where;
+	const char *label;
+} scan_oom_labels[];
+extern const struct scan_unit {
+	const char *name;
+	int of_pytorch;
+	uint64_t low, high, most;
+} scan_units[];
+extern const struct scan_type {
+	const char *name;
+	unsigned bytes;
+} scan_types[];
+extern const size_t scan_oom_label_count, scan_unit_count, scan_type_count;
 extern const size_t scan_mark_count, scan_rank_mark_count, scan_driver_word_count,
 	scan_builder_count, scan_script_part_count;
 
