@@ -453,10 +453,6 @@ static void judge_impossible(struct messages_log *log)
 /* The driver's refusal at a line of code that pins host memory: it is not the GPU's. */
 static void judge_pinning(struct messages_log *log)
 {
-	static const char *const code[] = { "pin_memory=True",  "pin_memory = True",
-					    ".pin_memory(",     "cudaHostAlloc",
-					    "cudaHostRegister", "cudart().cudaHost" };
-
 	for (size_t i = 0; i < log->events.n; i++) {
 		struct messages_event *e = &log->events.at[i];
 		const char *source = e->traceback.user.source;
@@ -464,9 +460,8 @@ static void judge_pinning(struct messages_log *log)
 		if (e->wording->class != MESSAGES_DEVICE || e->wording->family != MESSAGES_CUDA ||
 		    e->oom.tried.low != PLIM_UNKNOWN || strstr(source, "DataLoader("))
 			continue;
-		for (size_t k = 0; k < sizeof(code) / sizeof(code[0]); k++)
-			if (strstr(source, code[k]))
-				e->wording = scan_pinning_refused;
+		if (scan_holds(source, scan_pinning_code))
+			e->wording = scan_pinning_refused;
 	}
 }
 

@@ -80,6 +80,27 @@ static void find_rank(struct scan_line *l)
 		l->body = (size_t)(end + 2 - l->text);
 }
 
+int scan_has(const char *p, const char *end, const struct scan_word *words)
+{
+	while (words->word && !memmem(p, (size_t)(end - p), words->word, strlen(words->word)))
+		words++;
+	return words->word != NULL;
+}
+
+int scan_holds(const char *text, const struct scan_word *words)
+{
+	while (words->word && !strstr(text, words->word))
+		words++;
+	return words->word != NULL;
+}
+
+int scan_says(const char *text, const struct scan_word *words)
+{
+	while (words->word && !strcasestr(text, words->word))
+		words++;
+	return words->word != NULL;
+}
+
 int scan_line_quotes(const struct scan_line *l)
 {
 	static const char *const compiler[] = { ": warning: ", ": note: " };
@@ -119,22 +140,10 @@ int scan_line_denies(const struct scan_line *l, const char *at, int titled)
 	const char *body = l->text + l->body, *from = at ? sentence_start(l->text, at) : l->text;
 	const char *to = at ? sentence_end(at) : l->text + l->n;
 	char sentence[SCAN_LINE_BYTES];
-	static const char *const words[] = {
-		" not ",      " means ",      "n't ",      "no ",     "without", "avoid",
-		"instead of", "prevent",      "fixed",     "fixes",   "would",   "could ",
-		"may ",       "might",        "can cause", "in case", "handl",   "catch",
-		" if ",       "unlike",       "leads to",  "lead to", "except ", "except:",
-		"raise ",     "workaround",   "never",     "resolve", "reduce ", "set ",
-		"isinstance", "to be killed", "true\"",    "false",   "mitigat", "should ",
-		"will ",      "before ",      "recover",   "retry",   "detect",  "previous",
-		"older ",
-	};
-
 	memcpy(sentence, from, (size_t)(to - from));
 	sentence[to - from] = 0;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(sentence, words[i]))
-			return 1;
+	if (scan_says(sentence, scan_denials))
+		return 1;
 	if (from > body && !strncasecmp(from, "if ", 3))
 		return 1;
 	body += strspn(body, " ");

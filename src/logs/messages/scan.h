@@ -154,6 +154,21 @@ extern const size_t scan_oom_label_count, scan_unit_count, scan_type_count;
 extern const size_t scan_mark_count, scan_rank_mark_count, scan_driver_word_count,
 	scan_builder_count, scan_script_part_count;
 
+/* ---- lists of words: data/words.rows, which says what they are ---- */
+
+extern const struct scan_word {
+	const char *word; /* NULL: the list's end */
+} scan_loading_words[], scan_card_words[], scan_host_memory[], scan_card_around[],
+	scan_memory_parts[], scan_denials[], scan_package_folders[], scan_levels[], scan_wrappers[],
+	scan_interpreters[], scan_pytorch_words[], scan_start_words[], scan_jax_cues[],
+	scan_tensorflow_cues[], scan_advising[], scan_other_batches[], scan_on[], scan_off[],
+	scan_foreign_folders[], scan_foreign_files[], scan_not_steps[], scan_trained[],
+	scan_progress_words[], scan_pinning_code[];
+/* Does a word of the list stand in [p, end); in the text; in the text, in any letters? */
+int scan_has(const char *p, const char *end, const struct scan_word *words);
+int scan_holds(const char *text, const struct scan_word *words);
+int scan_says(const char *text, const struct scan_word *words);
+
 /* ---- words of programs that no row knows ---- */
 
 enum scan_memory {

@@ -12,14 +12,7 @@
 /* Words of PyTorch in the message of a library below it; its bridge to XLA is built of TensorFlow's files. */
 static int is_pytorchs(const struct messages_event *e)
 {
-	static const char *const words[] = { "when calling `", "xla_client/xla_util",
-					     "Exception in device=TPU",
-					     "RuntimeError: CUDA error: " };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(e->text, words[i]))
-			return 1;
-	return 0;
+	return scan_holds(e->text, scan_pytorch_words);
 }
 
 /* What the traceback shows is nearer than any word of the log. */
@@ -177,32 +170,22 @@ static void find_everywhere(const struct messages_log *log, const struct message
 }
 
 /* Does a word of these stand in the file? */
-static int has_word(const struct messages_log *log, uint32_t file, const char *const *words,
-		    size_t n)
+static int has_word(const struct messages_log *log, uint32_t file, const struct scan_word *words)
 {
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
-		for (size_t k = 0; log->cues.at[f->cues + i] && k < n; k++)
-			if (strcasestr(scan_cues[i].word, words[k]))
-				return 1;
+		if (log->cues.at[f->cues + i] && scan_says(scan_cues[i].word, words))
+			return 1;
 	return 0;
 }
 
 /* XLA is in JAX, in TensorFlow, next to PyTorch and elsewhere: its words are of who calls it. */
 static enum messages_engine of_xla(const struct messages_log *log, uint32_t file)
 {
-	static const char *const jax[] = { "jax", "flax", "XLA_PYTHON" };
-	static const char *const tensorflow[] = { "tensorflow.python", "import tensorflow",
-						  "from tensorflow",   "use tensorflow",
-						  "using tensorflow",  "tf.Session",
-						  "tf.errors",         "/keras/" };
-
-	if (has_word(log, file, jax, sizeof(jax) / sizeof(jax[0])))
+	if (has_word(log, file, scan_jax_cues))
 		return E(JAX);
-	return has_word(log, file, tensorflow, sizeof(tensorflow) / sizeof(tensorflow[0]))
-		       ? E(TENSORFLOW)
-		       : E(UNKNOWN);
+	return has_word(log, file, scan_tensorflow_cues) ? E(TENSORFLOW) : E(UNKNOWN);
 }
 
 /* Python shows its frames, and its scripts are called by it: what shows neither may be written in C++. */
@@ -225,26 +208,13 @@ static void find_language(const struct messages_log *log, const struct messages_
 		native->line = out->set[MESSAGES_TASK_JVM].line = 0;
 }
 
-/* Does the failing line itself say that something was being made or loaded? */
-static int says_start(const char *line)
-{
-	static const char *const words[] = { "loading failed",   "failed to load",
-					     "failed to create", "creating model",
-					     "failed to start",  "initialization failed",
-					     "warming up" };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(line, words[i]))
-			return 1;
-	return 0;
-}
-
 /* A server shares out the GPU when it starts; what runs out or is put off later says so. */
 static int is_starting(const struct messages_event *e)
 {
-	return says_start(e->text) || (e->wording->class == MESSAGES_BUDGET &&
-				       !strstr(e->wording->pattern, "out of memory") &&
-				       !strstr(e->wording->pattern, "preempted"));
+	return scan_says(e->text, scan_start_words) ||
+	       (e->wording->class == MESSAGES_BUDGET &&
+		!strstr(e->wording->pattern, "out of memory") &&
+		!strstr(e->wording->pattern, "preempted"));
 }
 
 /* What the engine and the other words make of the activity. */
