@@ -7,11 +7,6 @@
 #define GAPS_PART 5  /* of what is reserved: less lies in gaps after any training step */
 #define FULL_PART 20 /* of the GPU: less is left by a full one */
 
-static struct plim_interval why_state_range_of(struct messages_bytes b)
-{
-	return (struct plim_interval){ b.low, b.high };
-}
-
 /* Is a large part of what is reserved in pieces that cannot be given back? */
 static int has_gaps(const struct messages_state *s)
 {
@@ -100,14 +95,14 @@ enum plim_status why_states(struct plim_why *w, struct plim_err *err)
 			.pid = s->pid,
 			.ooms = s->ooms,
 			.retries = s->retries,
-			.allocated_bytes = why_state_range_of(s->allocated),
-			.allocated_peak_bytes = why_state_range_of(s->allocated_peak),
-			.reserved_bytes = why_state_range_of(s->reserved),
-			.reserved_peak_bytes = why_state_range_of(s->reserved_peak),
-			.unreleasable_bytes = why_state_range_of(s->unreleasable),
-			.used_bytes = why_state_range_of(s->used),
-			.free_bytes = why_state_range_of(s->free),
-			.total_bytes = why_state_range_of(s->total),
+			.allocated_bytes = why_range(s->allocated),
+			.allocated_peak_bytes = why_range(s->allocated_peak),
+			.reserved_bytes = why_range(s->reserved),
+			.reserved_peak_bytes = why_range(s->reserved_peak),
+			.unreleasable_bytes = why_range(s->unreleasable),
+			.used_bytes = why_range(s->used),
+			.free_bytes = why_range(s->free),
+			.total_bytes = why_range(s->total),
 			.says = says_of(w, s, err),
 			.action = action_of(s),
 		};

@@ -1,6 +1,7 @@
 /* A line of a log: where it ends, without its colours, and whose it is. */
 #include "scan.h"
 
+#include <ctype.h>
 #include <string.h>
 
 int scan_ends_line(char c)
@@ -38,6 +39,18 @@ uint64_t scan_line_shape(const char *start, const char *end)
 		shape ^= shape >> 32;
 	}
 	return shape;
+}
+
+const char *scan_digits(const char *p, const char *end, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	for (; p < end && *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			v = PLIM_UNKNOWN;
+	*out = v;
+	return p;
 }
 
 uint32_t scan_number(const char *p, const char **end)
@@ -153,16 +166,19 @@ int scan_line_denies(const struct scan_line *l, const char *at, int titled)
 	       !strncmp(body, "from ", 5) || (*body && strchr("#-|", *body));
 }
 
-/* docker compose names the container in front of each line: "trainer-1  | ". */
-static void strip_container(struct scan_line *l)
-{
-	const char *body = l->text + l->body;
-	size_t name =
-		strspn(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
-	size_t blanks = strspn(body + name, " ");
+#define CONTAINER_COLUMNS 48
 
-	if (name && blanks && body[name + blanks] == '|' && body[name + blanks + 1] == ' ')
-		l->body += name + blanks + 2;
+size_t scan_container(const char *p, const char *end)
+{
+	const char *name = p, *bar;
+
+	while (p < end && (isalnum((unsigned char)*p) || strchr("_.-", *p)))
+		p++;
+	for (bar = p; bar < end && *bar == ' ';)
+		bar++;
+	if (p == name || bar == p || bar == end || *bar != '|' || bar - name > CONTAINER_COLUMNS)
+		return 0;
+	return (size_t)(bar - name) + 1 + (bar + 1 < end && bar[1] == ' ');
 }
 
 /* Marks of emphasis, of a quote and of a prompt that someone's page puts around a line. */
@@ -198,8 +214,8 @@ void scan_line_clean(struct scan_line *l, const char *start, const char *end, co
 	l->text[l->n] = 0;
 	l->rank = UINT32_MAX;
 	find_rank(l);
-	strip_container(l);
 	if (l->body > l->n)
 		l->body = l->n;
+	l->body += scan_container(l->text + l->body, l->text + l->n);
 	strip_marks(l);
 }

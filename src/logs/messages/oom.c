@@ -150,44 +150,18 @@ static void find_device(const char *text, size_t n, struct messages_oom *out)
 	static const char *const labels[] = { "GPU ", "Allocation on device " };
 
 	for (size_t l = 0; l < 2 && out->device == UINT32_MAX; l++) {
-		const char *at = memmem(text, n, labels[l], strlen(labels[l])), *end = text + n;
-		uint32_t device = 0, digits = 0;
+		const char *at = memmem(text, n, labels[l], strlen(labels[l]));
+		const char *from = at ? at + strlen(labels[l]) : text + n;
+		uint64_t device;
 
-		for (at = at ? at + strlen(labels[l]) : end;
-		     at < end && digits < 4 && *at >= '0' && *at <= '9'; at++, digits++)
-			device = 10 * device + (uint32_t)(*at - '0');
-		if (digits)
-			out->device = device;
+		if (scan_digits(from, text + n, &device) > from && device < UINT32_MAX)
+			out->device = (uint32_t)device;
 	}
 }
 
 static int is_blank(char c)
 {
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == SCAN_JOINT;
-}
-
-#define NAME_MOST 64
-
-static int oom_is_name(char c)
-{
-	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
-	       (c && strchr("-_.", c));
-}
-
-/* "server-1  | ", docker compose's word of whose line it is. */
-static size_t container_prefix(const char *p, size_t n)
-{
-	size_t i = 0, digits = 0;
-
-	while (i < n && i < NAME_MOST && oom_is_name(p[i])) {
-		digits = p[i] >= '0' && p[i] <= '9' ? digits + 1 : 0;
-		i++;
-	}
-	if (!digits || i <= digits + 1 || !strchr("-_", p[i - digits - 1]))
-		return 0;
-	while (i < n && i < NAME_MOST && p[i] == ' ')
-		i++;
-	return p[i - 1] == ' ' && n - i >= 2 && p[i] == '|' && p[i + 1] == ' ' ? i + 2 : 0;
 }
 
 size_t scan_decoration(const char *p, size_t n, int line_start)
@@ -211,7 +185,7 @@ size_t scan_decoration(const char *p, size_t n, int line_start)
 		if (n - i >= 2 && !memcmp(p + i, prefixes[k].close, 2))
 			return i + 2;
 	}
-	return line_start ? container_prefix(p, n) : 0;
+	return line_start ? scan_container(p, p + n) : 0;
 }
 
 int scan_is_trigger(const char *text, size_t n)

@@ -44,6 +44,13 @@ int scan_line_quotes(const struct scan_line *l);
  * to have; nor what stands in a comment, a list or a table, but `titled` says that a "# " is that of a title.
  */
 int scan_line_denies(const struct scan_line *l, const char *at, int titled);
+/* Where the digits at `p` end, `p`: there are none.  A number too large is PLIM_UNKNOWN. */
+const char *scan_digits(const char *p, const char *end, uint64_t *out);
+/*
+ * How much of [p, end) is the name of a container that docker compose puts in front of a line ("trainer-1  | "); 0: there is
+ * none.
+ */
+size_t scan_container(const char *p, const char *end);
 /* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
 uint32_t scan_number(const char *p, const char **end);
 

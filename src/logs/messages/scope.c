@@ -113,19 +113,24 @@ static void find_activity(const struct messages_log *log, uint32_t file,
 	}
 }
 
+/* The script that the traceback begins in. */
+static const char *outer_name(const struct messages_event *e)
+{
+	const char *file = e->traceback.outer.file, *slash = strrchr(file, '/');
+
+	return slash ? slash + 1 : file;
+}
+
 /* What it was doing, by the name of the script that a traceback or a command starts. */
 static void find_script(const struct messages_log *log, const struct messages_event *e,
 			struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[e->file];
-	const struct messages_trace *t = &e->traceback;
-	const char *outer = t->outer.file;
-	const char *name = strrchr(outer, '/');
 
 	out->script = f->script[0] ? f->script : NULL;
 	if (out->activity || dies_loading(out->engine))
 		return;
-	out->activity = scan_script_does(name ? name + 1 : outer);
+	out->activity = scan_script_does(outer_name(e));
 	out->activity_line = out->activity ? e->line : 0;
 	if (!out->activity && out->script) {
 		out->activity = scan_script_does(out->script);
@@ -137,11 +142,7 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 /* A script that trains, by its name in the traceback. */
 static int is_training_script(const struct messages_event *e)
 {
-	const struct messages_trace *t = &e->traceback;
-	const char *outer = t->outer.file;
-	const char *name = strrchr(outer, '/');
-
-	return scan_script_does(name ? name + 1 : outer) == A(TRAINING);
+	return scan_script_does(outer_name(e)) == A(TRAINING);
 }
 
 #define EVALUATED_LINES 3 /* between an evaluation's last word and who was killed in it */

@@ -227,10 +227,9 @@ static int is_digit(char c)
 
 static uint64_t number_at(const char *p, const char *end)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
-	for (int i = 0; p < end && is_digit(*p) && i < 12; i++, p++)
-		v = 10 * v + (uint64_t)(*p - '0');
+	scan_digits(p, end, &v);
 	return v;
 }
 
