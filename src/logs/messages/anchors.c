@@ -16,7 +16,7 @@
 #define ENTRIES (scan_mark_count + scan_wording_count + scan_cue_count + scan_setting_count)
 
 /* `n` bytes of text, at most eight, the first letter lowest. */
-static inline uint64_t load(const char *p, size_t n)
+static inline uint64_t load_letters(const char *p, size_t n)
 {
 	uint64_t x = 0;
 
@@ -33,7 +33,8 @@ static inline uint64_t load(const char *p, size_t n)
 static uint64_t letters_of(const char *p)
 {
 	const size_t half = sizeof(uint32_t);
-	uint64_t first = load(p, half), last = load(p + SCAN_ANCHOR_BYTES - half, half);
+	uint64_t first = load_letters(p, half),
+		 last = load_letters(p + SCAN_ANCHOR_BYTES - half, half);
 	uint64_t letters = first | last << (LETTERS - 8 * sizeof(uint32_t));
 
 	_Static_assert(SCAN_ANCHOR_BYTES >= sizeof(uint32_t) && SCAN_ANCHOR_BYTES < sizeof(letters),
@@ -191,7 +192,7 @@ static const char *begins_among(const struct scan_anchors *a, const char *from, 
 /* May an entry begin at `p`, or less than a stride in front of it? */
 static unsigned look_at_part(const struct scan_anchors *a, const char *p)
 {
-	return a->parts[hash_of_part(load(p, sizeof(uint64_t)))];
+	return a->parts[hash_of_part(load_letters(p, sizeof(uint64_t)))];
 }
 
 /* The first place that a look at `last` shows, in a text that is searched from `from` on. */
