@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static struct plim_interval death_range_of(struct messages_bytes b)
-{
-	return (struct plim_interval){ b.low, b.high };
-}
-
 static enum plim_status fill_verdict(struct plim_why *w, const struct messages_event *e,
 				     struct plim_why_death *d, struct plim_err *err)
 {
@@ -55,19 +50,19 @@ static struct plim_why_numbers numbers_of(const struct messages_event *e)
 	const struct messages_oom *o = &e->oom;
 
 	return (struct plim_why_numbers){
-		.tried_bytes = death_range_of(o->tried),
-		.total_bytes = death_range_of(o->total),
-		.free_bytes = death_range_of(o->free),
-		.allowed_bytes = death_range_of(o->allowed),
-		.allocated_bytes = death_range_of(o->allocated),
-		.unallocated_bytes = death_range_of(o->unallocated),
-		.private_pools_bytes = death_range_of(o->private_pools),
-		.reserved_bytes = death_range_of(o->reserved),
-		.this_process_bytes = death_range_of(o->this_process),
-		.other_processes_bytes = death_range_of(o->others),
-		.used_bytes = death_range_of(e->used),
-		.limit_bytes = death_range_of(e->limit),
-		.resident_bytes = death_range_of(e->rss),
+		.tried_bytes = why_range(o->tried),
+		.total_bytes = why_range(o->total),
+		.free_bytes = why_range(o->free),
+		.allowed_bytes = why_range(o->allowed),
+		.allocated_bytes = why_range(o->allocated),
+		.unallocated_bytes = why_range(o->unallocated),
+		.private_pools_bytes = why_range(o->private_pools),
+		.reserved_bytes = why_range(o->reserved),
+		.this_process_bytes = why_range(o->this_process),
+		.other_processes_bytes = why_range(o->others),
+		.used_bytes = why_range(e->used),
+		.limit_bytes = why_range(e->limit),
+		.resident_bytes = why_range(e->rss),
 	};
 }
 

@@ -282,11 +282,7 @@ static void nothing(struct text *t, const struct plim_why *w)
 	text_init(&words, t->mem, &t->style);
 	if (w->file_count == 1 && !is_handed(w->files[0].path))
 		text_printf(&words, "%s: ", w->files[0].path);
-	text_puts(&words, "no failure of memory in ");
-	text_count(&words, w->lines);
-	text_puts(&words, w->lines == 1 ? " line" : " lines");
-	if (w->file_count != 1)
-		text_printf(&words, " of %zu files", w->file_count);
+	why_put_found(&words, w);
 	text_wrap_name(t, 0, 2, text_get(&words));
 	text_release(&words);
 }

@@ -7,20 +7,6 @@
 #define GAPS_PART 5  /* of what is reserved: less lies in gaps after any training step */
 #define FULL_PART 20 /* of the GPU: less is left by a full one */
 
-static struct plim_interval why_state_range_of(struct messages_bytes b)
-{
-	return (struct plim_interval){ b.low, b.high };
-}
-
-/* Reserved and not allocated: all that PyTorch keeps unused. */
-static struct messages_bytes unused(const struct messages_state *s)
-{
-	struct messages_bytes r = s->reserved, a = s->allocated;
-
-	return (struct messages_bytes){ r.low > a.high ? r.low - a.high : 0,
-					r.high > a.low ? r.high - a.low : 0 };
-}
-
 /* Is a large part of what is reserved in pieces that cannot be given back? */
 static int has_gaps(const struct messages_state *s)
 {
@@ -54,7 +40,8 @@ static const char *pytorchs(struct plim_why *w, const struct messages_state *s,
 			"%s allocated of %s reserved, %s in gaps that cannot be given back%s", a, r,
 			messages_size(u, s->unreleasable), counts(s, more, sizeof(more)));
 	return arena_text(&w->hidden->arena, err, "%s allocated of %s reserved, %s unused%s", a, r,
-			  messages_size(u, unused(s)), counts(s, more, sizeof(more)));
+			  messages_size(u, messages_less(s->reserved, s->allocated)),
+			  counts(s, more, sizeof(more)));
 }
 
 static const char *says_of(struct plim_why *w, const struct messages_state *s, struct plim_err *err)
@@ -108,14 +95,14 @@ enum plim_status why_states(struct plim_why *w, struct plim_err *err)
 			.pid = s->pid,
 			.ooms = s->ooms,
 			.retries = s->retries,
-			.allocated_bytes = why_state_range_of(s->allocated),
-			.allocated_peak_bytes = why_state_range_of(s->allocated_peak),
-			.reserved_bytes = why_state_range_of(s->reserved),
-			.reserved_peak_bytes = why_state_range_of(s->reserved_peak),
-			.unreleasable_bytes = why_state_range_of(s->unreleasable),
-			.used_bytes = why_state_range_of(s->used),
-			.free_bytes = why_state_range_of(s->free),
-			.total_bytes = why_state_range_of(s->total),
+			.allocated_bytes = why_range(s->allocated),
+			.allocated_peak_bytes = why_range(s->allocated_peak),
+			.reserved_bytes = why_range(s->reserved),
+			.reserved_peak_bytes = why_range(s->reserved_peak),
+			.unreleasable_bytes = why_range(s->unreleasable),
+			.used_bytes = why_range(s->used),
+			.free_bytes = why_range(s->free),
+			.total_bytes = why_range(s->total),
 			.says = says_of(w, s, err),
 			.action = action_of(s),
 		};

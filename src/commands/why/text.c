@@ -284,7 +284,7 @@ static void why_whole(struct text *t, const struct plim_why *w, const struct pli
 
 /* ---- the whole ---- */
 
-static void put_found(struct text *t, const struct plim_why *w)
+void why_put_found(struct text *t, const struct plim_why *w)
 {
 	if (w->death_count)
 		text_printf(t, "%zu %s of memory in ", w->death_count,
@@ -295,7 +295,6 @@ static void put_found(struct text *t, const struct plim_why *w)
 	text_puts(t, w->lines == 1 ? " line" : " lines");
 	if (w->file_count != 1)
 		text_printf(t, " of %zu files", w->file_count);
-	text_puts(t, "\n");
 }
 
 /* "train.log: 1 failure of memory in 812 lines"; a line of its own for the name where both do not fit. */
@@ -305,7 +304,8 @@ static void title(struct text *t, const struct plim_why *w)
 	struct text found;
 
 	text_init(&found, t->mem, &t->style);
-	put_found(&found, w);
+	why_put_found(&found, w);
+	text_puts(&found, "\n");
 	if (w->file_count == 1) {
 		const char *path = w->files[0].path;
 

@@ -19,6 +19,11 @@ struct plim_why_hidden {
 	struct intern names;           /* --redact: a name's id is its word's number */
 };
 
+static inline struct plim_interval why_range(struct messages_bytes b)
+{
+	return (struct plim_interval){ b.low, b.high };
+}
+
 extern const char *const why_moment_names[]; /* for people */
 
 /* The short answer (short.c); parts of the long one that it has, too (text.c). */
@@ -26,6 +31,8 @@ struct text;
 void why_put_short(struct text *t, const struct plim_why *w);
 /* At most so many failures that are not memory. */
 void why_put_others(struct text *t, const struct plim_why *w, size_t most);
+/* "no failure of memory in 812 lines of 2 files" */
+void why_put_found(struct text *t, const struct plim_why *w);
 void why_put_ranks(struct text *t, const uint64_t *ranks, size_t n, uint64_t left_out);
 void why_put_recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d);
 void why_put_planned(struct text *t, const struct plim_why_planned *p);

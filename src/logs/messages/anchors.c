@@ -13,89 +13,16 @@
 	 1)     /* whole in an anchor's first letters, wherever the looks fall */
 #define LOOKS 4 /* at once */
 
-static const struct {
-	const char *anchor;
-	int id; /* enum scan_special */
-} specials[] = {
-	{ "File \"", SCAN_FRAME },
-	{ "File \033[", SCAN_FRAME }, /* Python 3.13 colours names */
-	{ "File \\", SCAN_ESCAPED },
-	{ "\xe2\x94\x82 \xe2\x9d\xb1", SCAN_BOXED }, /* the edge of a box and Rich's mark */
-	{ "File /", SCAN_NOTEBOOK },
-	{ "File ~", SCAN_NOTEBOOK },
-	{ "Cell In[", SCAN_NOTEBOOK },
-	{ "<ipython-input-", SCAN_NOTEBOOK },
-	{ "/tmp/ipykernel_", SCAN_NOTEBOOK },
-	{ "/tmp/ipython-input", SCAN_NOTEBOOK },
-	{ "-packages/", SCAN_NOTEBOOK },
-	{ "Traceback (most", SCAN_TRACEBACK },
-	{ "total_vm", SCAN_TABLE },
-	{ "MaxRSS", SCAN_SACCT },
-	{ "Limits:", SCAN_LIMITS },
-	{ "checkpoint shards: ", SCAN_LOADING }, /* Transformers, vLLM */
-	{ "Loading weights: ", SCAN_LOADING },
-	{ "Loading weights", SCAN_LOADING },
-	{ "Loading model", SCAN_LOADING },
-	{ "load_tensors: loading", SCAN_LOADING },
-	{ "processing method load_model", SCAN_LOAD_FAILED }, /* vLLM */
-	{ "CUDA memory summary, device", SCAN_STATE + MESSAGES_STATE_SUMMARY },
-	{ "allocated_bytes.all.current", SCAN_STATE + MESSAGES_STATE_STATS },
-	{ "mem_get_info", SCAN_STATE + MESSAGES_STATE_INFO },
-	{ "Max_MA ", SCAN_STATE + MESSAGES_STATE_DEEPSPEED },
-	{ "MiB / ", SCAN_STATE + MESSAGES_STATE_SMI },
-	{ "| Processes:", SCAN_STATE + MESSAGES_STATE_PROCESS },
-	{ "python ", SCAN_COMMAND },
-	{ "python3 ", SCAN_COMMAND },
-	{ "torchrun ", SCAN_COMMAND },
-	{ "accelerate launch ", SCAN_COMMAND },
-	{ "deepspeed --", SCAN_COMMAND },
-	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
-	{ "Skipping tactic", SCAN_CAUGHT },                /* TensorRT */
-	{ "is preempted by PreemptionMode", SCAN_CAUGHT }, /* vLLM */
-	{ "Failed to clone() tensor", SCAN_CAUGHT },       /* FSDP: a warning, at a state_dict */
-	{ "joblib will operate in serial", SCAN_CAUGHT },
-	{ "skipping batch", SCAN_CAUGHT },
-	{ "Failed (CUDA out of memory) on", SCAN_CAUGHT }, /* ESMFold */
-	{ "skipping this batch", SCAN_CAUGHT },
-	{ "skip this batch", SCAN_CAUGHT },
-	{ "skipping update", SCAN_CAUGHT },
-	{ "skipping step", SCAN_CAUGHT },
-	{ "recover from OOM", SCAN_CAUGHT },
-	{ "retrying batch", SCAN_CAUGHT },
-	{ "retrying without", SCAN_CAUGHT },
-	{ "retrying with", SCAN_CAUGHT },
-	{ "will retry", SCAN_CAUGHT },
-	{ "trying again with", SCAN_CAUGHT },
-	{ "and trying again", SCAN_CAUGHT },
-	{ "Retrying with tiled", SCAN_CAUGHT },
-	{ "falling back to", SCAN_CAUGHT },
-	{ "reducing batch size", SCAN_CAUGHT },
-	{ "decreasing batch size", SCAN_CAUGHT },
-	{ "reduce batch size to", SCAN_CAUGHT },
-	{ "trying batch size", SCAN_CAUGHT },
-};
-#define SPECIALS (sizeof(specials) / sizeof(specials[0]))
-#define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count + scan_setting_count)
+#define ENTRIES (scan_mark_count + scan_wording_count + scan_cue_count + scan_setting_count)
 
-/* Of text, the first letter lowest. */
-static uint64_t load64(const char *p)
+/* `n` bytes of text, at most eight, the first letter lowest. */
+static inline uint64_t load_letters(const char *p, size_t n)
 {
-	uint64_t x;
+	uint64_t x = 0;
 
-	memcpy(&x, p, sizeof(x));
+	memcpy(&x, p, n);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 	x = __builtin_bswap64(x);
-#endif
-	return x;
-}
-
-static uint32_t load32(const char *p)
-{
-	uint32_t x;
-
-	memcpy(&x, p, sizeof(x));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	x = __builtin_bswap32(x);
 #endif
 	return x;
 }
@@ -105,7 +32,9 @@ static uint32_t load32(const char *p)
 /* The first letters in one case; two loads that overlap, as one of six bytes would wait for its own stores. */
 static uint64_t letters_of(const char *p)
 {
-	uint64_t first = load32(p), last = load32(p + SCAN_ANCHOR_BYTES - sizeof(uint32_t));
+	const size_t half = sizeof(uint32_t);
+	uint64_t first = load_letters(p, half),
+		 last = load_letters(p + SCAN_ANCHOR_BYTES - half, half);
 	uint64_t letters = first | last << (LETTERS - 8 * sizeof(uint32_t));
 
 	_Static_assert(SCAN_ANCHOR_BYTES >= sizeof(uint32_t) && SCAN_ANCHOR_BYTES < sizeof(letters),
@@ -184,8 +113,8 @@ enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, stru
 		return mem_status(err);
 	}
 	memset(a->head, 0xff, sizeof(a->head));
-	for (size_t i = 0; i < SPECIALS; i++)
-		add_anchor(a, specials[i].anchor, strlen(specials[i].anchor), (int)specials[i].id);
+	for (size_t i = 0; i < scan_mark_count; i++)
+		add_anchor(a, scan_marks[i].word, strlen(scan_marks[i].word), scan_marks[i].id);
 	for (size_t i = 0; i < scan_wording_count; i++) {
 		const char *anchor = scan_anchor(scan_wordings[i].pattern, &n);
 
@@ -263,7 +192,7 @@ static const char *begins_among(const struct scan_anchors *a, const char *from, 
 /* May an entry begin at `p`, or less than a stride in front of it? */
 static unsigned look_at_part(const struct scan_anchors *a, const char *p)
 {
-	return a->parts[hash_of_part(load64(p))];
+	return a->parts[hash_of_part(load_letters(p, sizeof(uint64_t)))];
 }
 
 /* The first place that a look at `last` shows, in a text that is searched from `from` on. */

@@ -6,12 +6,9 @@
 void scan_event_start(struct messages_event *e)
 {
 	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
-	struct messages_oom *o = &e->oom;
 
 	memset(e, 0, sizeof(*e));
-	o->tried = o->total = o->free = o->allowed = o->allocated = o->unallocated = unknown;
-	o->private_pools = o->reserved = o->this_process = o->others = unknown;
-	o->device = UINT32_MAX;
+	scan_oom_start(&e->oom);
 	e->used = e->limit = e->rss = e->lacks = unknown;
 	e->pid = e->code = e->need_blocks = PLIM_UNKNOWN;
 	e->tokens_wanted = e->tokens_fit = PLIM_UNKNOWN;

@@ -438,58 +438,42 @@ static void join_stopped(struct messages_log *log)
 #define IMPOSSIBLE ((uint64_t)64 << 40) /* bytes that no machine has */
 
 /* A size beyond any machine is a wrong number, not a lack of memory. */
-static void judge_impossible(struct messages_log *log)
+static void judge_impossible(struct messages_event *e)
 {
-	for (size_t i = 0; i < log->events.n; i++) {
-		struct messages_event *e = &log->events.at[i];
-
-		if (e->wording->class == MESSAGES_DEVICE &&
-		    e->wording->family == MESSAGES_PYTORCH && e->oom.tried.low != PLIM_UNKNOWN &&
-		    e->oom.tried.low >= IMPOSSIBLE)
-			e->wording = scan_impossible;
-	}
+	if (e->wording->class == MESSAGES_DEVICE && e->wording->family == MESSAGES_PYTORCH &&
+	    e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= IMPOSSIBLE)
+		e->wording = scan_impossible;
 }
 
 /* The driver's refusal at a line of code that pins host memory: it is not the GPU's. */
-static void judge_pinning(struct messages_log *log)
+static void judge_pinning(struct messages_event *e)
 {
-	static const char *const code[] = { "pin_memory=True",  "pin_memory = True",
-					    ".pin_memory(",     "cudaHostAlloc",
-					    "cudaHostRegister", "cudart().cudaHost" };
+	const char *source = e->traceback.user.source;
 
-	for (size_t i = 0; i < log->events.n; i++) {
-		struct messages_event *e = &log->events.at[i];
-		const char *source = e->traceback.user.source;
-
-		if (e->wording->class != MESSAGES_DEVICE || e->wording->family != MESSAGES_CUDA ||
-		    e->oom.tried.low != PLIM_UNKNOWN || strstr(source, "DataLoader("))
-			continue;
-		for (size_t k = 0; k < sizeof(code) / sizeof(code[0]); k++)
-			if (strstr(source, code[k]))
-				e->wording = scan_pinning_refused;
-	}
+	if (e->wording->class == MESSAGES_DEVICE && e->wording->family == MESSAGES_CUDA &&
+	    e->oom.tried.low == PLIM_UNKNOWN && !strstr(source, "DataLoader(") &&
+	    scan_holds(source, scan_pinning_code))
+		e->wording = scan_pinning_refused;
 }
 
 /* ComfyUI's report names the node that failed: one that loads had nothing to draw yet. */
-static void judge_nodes(struct messages_log *log)
+static void judge_node(const struct messages_log *log, struct messages_event *e)
 {
-	for (size_t i = 0; i < log->events.n; i++) {
-		struct messages_event *e = &log->events.at[i];
-		const struct messages_set *node = &log->files.at[e->file].set[MESSAGES_TASK_LOADER];
-
-		if (node->line && e->wording->class <= MESSAGES_HOST &&
-		    e->traceback.moment == MESSAGES_MOMENT_UNKNOWN)
-			e->traceback.moment = MESSAGES_LOADING;
-	}
+	if (log->files.at[e->file].set[MESSAGES_TASK_LOADER].line &&
+	    e->wording->class <= MESSAGES_HOST && e->traceback.moment == MESSAGES_MOMENT_UNKNOWN)
+		e->traceback.moment = MESSAGES_LOADING;
 }
 
 void messages_join(struct messages_log *log)
 {
-	for (size_t i = 0; i < log->events.n; i++)
-		log->events.at[i].joined = (uint32_t)i;
-	judge_impossible(log);
-	judge_nodes(log);
-	judge_pinning(log);
+	for (size_t i = 0; i < log->events.n; i++) {
+		struct messages_event *e = &log->events.at[i];
+
+		e->joined = (uint32_t)i;
+		judge_impossible(e);
+		judge_node(log, e);
+		judge_pinning(e);
+	}
 	judge_reasons(log);
 	join_followed(log);
 	join_kills(log);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define PAGE_BYTES 4096 /* of x86; arm64 may have 65536, which the table does not say */
+#define PAGES_MOST ((uint64_t)1 << 40)
 #define WORDS_MAX 16
 
 struct words {
@@ -68,15 +69,9 @@ int scan_table_head(const struct scan_line *line, struct scan_columns *c)
 
 static int kernel_number(const struct words *w, int i, uint64_t *out)
 {
-	uint64_t v = 0;
+	const char *end = w->at[i] + w->n[i];
 
-	for (size_t k = 0; k < w->n[i]; k++) {
-		if (w->at[i][k] < '0' || w->at[i][k] > '9' || k > 12)
-			return 0;
-		v = 10 * v + (uint64_t)(w->at[i][k] - '0');
-	}
-	*out = v;
-	return w->n[i] > 0;
+	return w->n[i] && scan_digits(w->at[i], end, out) == end && *out < PAGES_MOST;
 }
 
 static void insert(struct messages_event *e, const struct messages_process *p)

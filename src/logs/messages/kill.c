@@ -2,7 +2,7 @@
  * The kernel's lines about a kill (mm/oom_kill.c): why it is done, and whom it took.  Names in them are
  * of those who were killed, so they may hold anything, also what looks like the rest of the line.
  */
-#include "messages.h"
+#include "scan.h"
 
 #include <string.h>
 
@@ -40,14 +40,9 @@ static int is_next(const struct part *p, const char *text)
 static int kill_number(struct part *p, uint64_t *out)
 {
 	const char *from = p->at;
-	uint64_t v = 0;
 
-	for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++)
-		if (__builtin_mul_overflow(v, 10, &v) ||
-		    __builtin_add_overflow(v, (uint64_t)(*p->at - '0'), &v))
-			return 0;
-	*out = v;
-	return p->at > from && v != PLIM_UNKNOWN;
+	p->at = scan_digits(from, p->end, out);
+	return p->at > from && *out != PLIM_UNKNOWN;
 }
 
 static void start_kill(struct messages_kill *k)

@@ -1,6 +1,7 @@
 /* A line of a log: where it ends, without its colours, and whose it is. */
 #include "scan.h"
 
+#include <ctype.h>
 #include <string.h>
 
 int scan_ends_line(char c)
@@ -40,6 +41,18 @@ uint64_t scan_line_shape(const char *start, const char *end)
 	return shape;
 }
 
+const char *scan_digits(const char *p, const char *end, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	for (; p < end && *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(v, 10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+			v = PLIM_UNKNOWN;
+	*out = v;
+	return p;
+}
+
 uint32_t scan_number(const char *p, const char **end)
 {
 	uint32_t v = 0;
@@ -51,35 +64,19 @@ uint32_t scan_number(const char *p, const char **end)
 	return digits ? v : UINT32_MAX;
 }
 
-/* How loggers and launchers say whose line it is; the number stands between both parts. */
-static const struct {
-	const char *open, *close;
-} rank_marks[] = {
-	{ "[rank", "]:" },    /* PyTorch since 2.2 */
-	{ "[default", "]:" }, /* torchrun --tee */
-	{ "[Rank ", "]" },    /* c10d */
-	{ "[rank ", "]" },
-	{ "[1,", "]<std" }, /* Open MPI --tag-output */
-	{ "(RankActor rank=", ")" },
-	{ "local_rank: ", " " },
-	{ "(VllmWorker rank=", " pid=" },
-	{ "(VllmWorker TP", " pid=" },
-	{ "(Worker_TP", " pid=" },
-};
-
 static void find_rank(struct scan_line *l)
 {
 	const char *end;
 
-	for (size_t i = 0; i < sizeof(rank_marks) / sizeof(rank_marks[0]); i++) {
-		const char *at = strstr(l->text, rank_marks[i].open);
+	for (size_t i = 0; i < scan_rank_mark_count; i++) {
+		const char *at = strstr(l->text, scan_rank_marks[i].open);
 		uint32_t rank;
 
 		if (!at || at - l->text > 120)
 			continue;
-		rank = scan_number(at + strlen(rank_marks[i].open), &end);
+		rank = scan_number(at + strlen(scan_rank_marks[i].open), &end);
 		if (rank == UINT32_MAX ||
-		    strncmp(end, rank_marks[i].close, strlen(rank_marks[i].close)))
+		    strncmp(end, scan_rank_marks[i].close, strlen(scan_rank_marks[i].close)))
 			continue;
 		l->rank = rank;
 		if (at[0] == '[' && strchr(end, ':')) { /* the line itself begins behind the mark */
@@ -94,6 +91,27 @@ static void find_rank(struct scan_line *l)
 		l->rank = UINT32_MAX;
 	else
 		l->body = (size_t)(end + 2 - l->text);
+}
+
+int scan_has(const char *p, const char *end, const struct scan_word *words)
+{
+	while (words->word && !memmem(p, (size_t)(end - p), words->word, strlen(words->word)))
+		words++;
+	return words->word != NULL;
+}
+
+int scan_holds(const char *text, const struct scan_word *words)
+{
+	while (words->word && !strstr(text, words->word))
+		words++;
+	return words->word != NULL;
+}
+
+int scan_says(const char *text, const struct scan_word *words)
+{
+	while (words->word && !strcasestr(text, words->word))
+		words++;
+	return words->word != NULL;
 }
 
 int scan_line_quotes(const struct scan_line *l)
@@ -135,22 +153,10 @@ int scan_line_denies(const struct scan_line *l, const char *at, int titled)
 	const char *body = l->text + l->body, *from = at ? sentence_start(l->text, at) : l->text;
 	const char *to = at ? sentence_end(at) : l->text + l->n;
 	char sentence[SCAN_LINE_BYTES];
-	static const char *const words[] = {
-		" not ",      " means ",      "n't ",      "no ",     "without", "avoid",
-		"instead of", "prevent",      "fixed",     "fixes",   "would",   "could ",
-		"may ",       "might",        "can cause", "in case", "handl",   "catch",
-		" if ",       "unlike",       "leads to",  "lead to", "except ", "except:",
-		"raise ",     "workaround",   "never",     "resolve", "reduce ", "set ",
-		"isinstance", "to be killed", "true\"",    "false",   "mitigat", "should ",
-		"will ",      "before ",      "recover",   "retry",   "detect",  "previous",
-		"older ",
-	};
-
 	memcpy(sentence, from, (size_t)(to - from));
 	sentence[to - from] = 0;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(sentence, words[i]))
-			return 1;
+	if (scan_says(sentence, scan_denials))
+		return 1;
 	if (from > body && !strncasecmp(from, "if ", 3))
 		return 1;
 	body += strspn(body, " ");
@@ -160,16 +166,19 @@ int scan_line_denies(const struct scan_line *l, const char *at, int titled)
 	       !strncmp(body, "from ", 5) || (*body && strchr("#-|", *body));
 }
 
-/* docker compose names the container in front of each line: "trainer-1  | ". */
-static void strip_container(struct scan_line *l)
-{
-	const char *body = l->text + l->body;
-	size_t name =
-		strspn(body, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
-	size_t blanks = strspn(body + name, " ");
+#define CONTAINER_COLUMNS 48
 
-	if (name && blanks && body[name + blanks] == '|' && body[name + blanks + 1] == ' ')
-		l->body += name + blanks + 2;
+size_t scan_container(const char *p, const char *end)
+{
+	const char *name = p, *bar;
+
+	while (p < end && (isalnum((unsigned char)*p) || strchr("_.-", *p)))
+		p++;
+	for (bar = p; bar < end && *bar == ' ';)
+		bar++;
+	if (p == name || bar == p || bar == end || *bar != '|' || bar - name > CONTAINER_COLUMNS)
+		return 0;
+	return (size_t)(bar - name) + 1 + (bar + 1 < end && bar[1] == ' ');
 }
 
 /* Marks of emphasis, of a quote and of a prompt that someone's page puts around a line. */
@@ -205,8 +214,8 @@ void scan_line_clean(struct scan_line *l, const char *start, const char *end, co
 	l->text[l->n] = 0;
 	l->rank = UINT32_MAX;
 	find_rank(l);
-	strip_container(l);
 	if (l->body > l->n)
 		l->body = l->n;
+	l->body += scan_container(l->text + l->body, l->text + l->n);
 	strip_marks(l);
 }

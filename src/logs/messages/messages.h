@@ -18,6 +18,10 @@ static inline int messages_known(struct messages_bytes b)
 	return b.low != PLIM_UNKNOWN;
 }
 
+/* The sum, at most PLIM_UNKNOWN - 1; the difference, at least 0.  Both are known. */
+struct messages_bytes messages_plus(struct messages_bytes a, struct messages_bytes b);
+struct messages_bytes messages_less(struct messages_bytes a, struct messages_bytes b);
+
 /* "1.20 GiB", or "120.00 MiB to 140.00 MiB" of a wide range, into a buffer of MESSAGES_SIZE. */
 #define MESSAGES_SIZE 32
 const char *messages_size(char *buffer, struct messages_bytes b);

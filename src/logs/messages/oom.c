@@ -36,40 +36,13 @@ static int oom_before(const char *text, size_t n, const char *label, struct mess
 	return scan_size(start, (size_t)(at - start), SCAN_UNITS_PYTORCH, out) != 0;
 }
 
-enum where { BEHIND, BEFORE };
-
-/* Wordings since 1.0, and cudaMallocAsync's table; the first that is there counts. */
-static const struct wording {
-	size_t field;
-	enum where where;
-	const char *label;
-} wordings[] = {
-	{ offsetof(struct messages_oom, tried), BEHIND, "Tried to allocate " },
-	{ offsetof(struct messages_oom, tried), BEHIND, "Requested : " },
-	{ offsetof(struct messages_oom, total), BEHIND, "total capacity of " },
-	{ offsetof(struct messages_oom, total), BEHIND, "total capacty of " }, /* 2.1 wrote it so */
-	{ offsetof(struct messages_oom, total), BEFORE, " total capacity" },
-	{ offsetof(struct messages_oom, total), BEHIND, "Device limit : " },
-	{ offsetof(struct messages_oom, free), BEHIND, "of which " },
-	{ offsetof(struct messages_oom, free), BEFORE, " free;" },
-	{ offsetof(struct messages_oom, free), BEHIND, "Free (according to CUDA): " },
-	{ offsetof(struct messages_oom, allowed), BEFORE, " allowed;" },
-	{ offsetof(struct messages_oom, allowed), BEHIND, "user-supplied memory fraction) : " },
-	{ offsetof(struct messages_oom, allocated), BEHIND, "Of the allocated memory " },
-	{ offsetof(struct messages_oom, allocated), BEFORE, " already allocated" },
-	{ offsetof(struct messages_oom, allocated), BEHIND, "Currently allocated : " },
-	{ offsetof(struct messages_oom, private_pools), BEFORE, " allocated in private pools" },
-	{ offsetof(struct messages_oom, unallocated), BEFORE,
-	  " is reserved by PyTorch but unallocated" },
-	{ offsetof(struct messages_oom, reserved), BEFORE, " reserved in total by PyTorch" },
-	/* up to 1.3: amount_cached - amount_allocated */
-	{ offsetof(struct messages_oom, unallocated), BEFORE, " cached)" },
-	{ offsetof(struct messages_oom, this_process), BEHIND, "this process has " },
-};
-
-static uint64_t add_oom(uint64_t a, uint64_t b)
+void scan_oom_start(struct messages_oom *o)
 {
-	return a < PLIM_UNKNOWN - 1 - b ? a + b : PLIM_UNKNOWN - 1;
+	static const struct messages_bytes unknown = UNKNOWN;
+
+	*o = (struct messages_oom){ .device = UINT32_MAX };
+	o->tried = o->total = o->free = o->allowed = o->allocated = o->unallocated = unknown;
+	o->private_pools = o->reserved = o->this_process = o->others = unknown;
 }
 
 /* This process is not another one that holds memory. */
@@ -102,7 +75,8 @@ static void find_own(struct messages_oom *o, const struct messages_bytes *own, u
 	if (!o->processes || o->this_process.low != PLIM_UNKNOWN || held == PLIM_UNKNOWN ||
 	    o->total.low == PLIM_UNKNOWN || o->free.low == PLIM_UNKNOWN ||
 	    o->total.high < o->free.low ||
-	    add_oom(o->others.low, held) <= o->total.high - o->free.low)
+	    messages_plus(o->others, (struct messages_bytes){ held, held }).low <=
+		    o->total.high - o->free.low)
 		return;
 	o->own_listed = 1;
 	if (candidates != 1 || o->others.high < own->low) {
@@ -138,8 +112,7 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 		at += sizeof(has) - 1;
 		if (!scan_size(at, (size_t)(end - at), SCAN_UNITS_PYTORCH, &one))
 			continue;
-		out->others.low = add_oom(out->others.low, one.low);
-		out->others.high = add_oom(out->others.high, one.high);
+		out->others = messages_plus(out->others, one);
 		if (out->processes <= MESSAGES_HOLDERS)
 			out->holders[out->processes] = (struct messages_holder){ pid, one };
 		out->processes++;
@@ -167,10 +140,9 @@ static void complete(struct messages_oom *o)
 	if (a->low == PLIM_UNKNOWN)
 		return;
 	if (r->low == PLIM_UNKNOWN && u->low != PLIM_UNKNOWN)
-		*r = (struct messages_bytes){ add_oom(a->low, u->low), add_oom(a->high, u->high) };
+		*r = messages_plus(*a, *u);
 	else if (u->low == PLIM_UNKNOWN && r->low != PLIM_UNKNOWN && r->high >= a->low)
-		*u = (struct messages_bytes){ r->low > a->high ? r->low - a->high : 0,
-					      r->high - a->low };
+		*u = messages_less(*r, *a);
 }
 
 static void find_device(const char *text, size_t n, struct messages_oom *out)
@@ -178,44 +150,18 @@ static void find_device(const char *text, size_t n, struct messages_oom *out)
 	static const char *const labels[] = { "GPU ", "Allocation on device " };
 
 	for (size_t l = 0; l < 2 && out->device == UINT32_MAX; l++) {
-		const char *at = memmem(text, n, labels[l], strlen(labels[l])), *end = text + n;
-		uint32_t device = 0, digits = 0;
+		const char *at = memmem(text, n, labels[l], strlen(labels[l]));
+		const char *from = at ? at + strlen(labels[l]) : text + n;
+		uint64_t device;
 
-		for (at = at ? at + strlen(labels[l]) : end;
-		     at < end && digits < 4 && *at >= '0' && *at <= '9'; at++, digits++)
-			device = 10 * device + (uint32_t)(*at - '0');
-		if (digits)
-			out->device = device;
+		if (scan_digits(from, text + n, &device) > from && device < UINT32_MAX)
+			out->device = (uint32_t)device;
 	}
 }
 
 static int is_blank(char c)
 {
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == SCAN_JOINT;
-}
-
-#define NAME_MOST 64
-
-static int oom_is_name(char c)
-{
-	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
-	       (c && strchr("-_.", c));
-}
-
-/* "server-1  | ", docker compose's word of whose line it is. */
-static size_t container_prefix(const char *p, size_t n)
-{
-	size_t i = 0, digits = 0;
-
-	while (i < n && i < NAME_MOST && oom_is_name(p[i])) {
-		digits = p[i] >= '0' && p[i] <= '9' ? digits + 1 : 0;
-		i++;
-	}
-	if (!digits || i <= digits + 1 || !strchr("-_", p[i - digits - 1]))
-		return 0;
-	while (i < n && i < NAME_MOST && p[i] == ' ')
-		i++;
-	return p[i - 1] == ' ' && n - i >= 2 && p[i] == '|' && p[i + 1] == ' ' ? i + 2 : 0;
 }
 
 size_t scan_decoration(const char *p, size_t n, int line_start)
@@ -239,7 +185,7 @@ size_t scan_decoration(const char *p, size_t n, int line_start)
 		if (n - i >= 2 && !memcmp(p + i, prefixes[k].close, 2))
 			return i + 2;
 	}
-	return line_start ? container_prefix(p, n) : 0;
+	return line_start ? scan_container(p, p + n) : 0;
 }
 
 int scan_is_trigger(const char *text, size_t n)
@@ -292,17 +238,7 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 	char flat[MESSAGE_MAX_BYTES];
 	const char *trigger, *body, *next, *lead; /* behind a progress bar on its line */
 
-	*out = (struct messages_oom){ UNKNOWN,
-				      UNKNOWN,
-				      UNKNOWN,
-				      UNKNOWN,
-				      UNKNOWN,
-				      UNKNOWN,
-				      UNKNOWN,
-				      UNKNOWN,
-				      UNKNOWN,
-				      UNKNOWN,
-				      .device = UINT32_MAX };
+	scan_oom_start(out);
 	n = flatten(text, n, flat);
 	trigger = find_trigger(flat, n);
 	if (!trigger)
@@ -311,12 +247,12 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 	n -= (size_t)(body - flat);
 	next = find_trigger(body, n);
 	n = next ? (size_t)(next - body) : n;
-	for (size_t i = 0; i < sizeof(wordings) / sizeof(wordings[0]); i++) {
-		struct messages_bytes *field = (void *)((char *)out + wordings[i].field);
+	for (size_t i = 0; i < scan_oom_label_count; i++) {
+		struct messages_bytes *field = (void *)((char *)out + scan_oom_labels[i].field);
 
 		if (field->low == PLIM_UNKNOWN)
-			(wordings[i].where == BEHIND ? behind : oom_before)(
-				body, n, wordings[i].label, field);
+			(scan_oom_labels[i].where == SCAN_BEHIND ? behind : oom_before)(
+				body, n, scan_oom_labels[i].label, field);
 	}
 	if (out->tried.low == PLIM_UNKNOWN && memmem(body, n, huge, sizeof(huge) - 1))
 		out->tried = (struct messages_bytes){ (uint64_t)1 << 60, PLIM_UNKNOWN - 1 };

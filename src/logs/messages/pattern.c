@@ -8,7 +8,7 @@
 /* Places tried for one pattern on one line: a line made to be slow is given up. */
 #define TRIES_MAX 400
 
-enum kind { SIZE, BINARY, NUMBER, COUNT32, WORD, SHAPE, SHARE };
+enum kind { SIZE, NUMBER, COUNT32, WORD, SHAPE, SHARE };
 
 /* What {name} reads, and where it goes. */
 static const struct pattern_field {
@@ -34,14 +34,6 @@ static const struct pattern_field {
 	FIELD("pid", NUMBER, pid),
 	FIELD("code", NUMBER, code),
 	FIELD("reserved", SIZE, oom.reserved),
-	/* of programs that write GB and divide by 2^30 */
-	FIELD("tried2", BINARY, oom.tried),
-	FIELD("free2", BINARY, oom.free),
-	FIELD("allowed2", BINARY, oom.allowed),
-	FIELD("allocated2", BINARY, oom.allocated),
-	FIELD("others2", BINARY, oom.others),
-	FIELD("used2", BINARY, used),
-	FIELD("limit2", BINARY, limit),
 	FIELD("blocks", NUMBER, need_blocks),
 	FIELD("wanted", NUMBER, tokens_wanted),
 	FIELD("fits", NUMBER, tokens_fit),
@@ -106,16 +98,9 @@ const char *scan_anchor(const char *pattern, size_t *n)
 
 static const char *read_pattern_number(const char *at, const char *end, uint64_t *out)
 {
-	uint64_t v = 0;
-	const char *p = at;
+	const char *p = scan_digits(at, end, out);
 
-	for (; p < end && *p >= '0' && *p <= '9'; p++) {
-		if (v > (PLIM_UNKNOWN - 10) / 10)
-			return NULL;
-		v = 10 * v + (uint64_t)(*p - '0');
-	}
-	*out = v;
-	return p > at ? p : NULL;
+	return p > at && *out != PLIM_UNKNOWN ? p : NULL;
 }
 
 /* A word ends where the pattern goes on, at a blank if it goes on with none. */
@@ -170,7 +155,7 @@ static const char *read_part(const char *at, const char *end, struct messages_by
 	return scan_size(text, (size_t)n, SCAN_UNITS_ANY, out) ? slash : NULL;
 }
 
-static const char *read_size(const char *at, const char *end, enum scan_units units, void *to)
+static const char *read_size(const char *at, const char *end, enum scan_unit_kind units, void *to)
 {
 	struct messages_bytes bytes;
 	const char *part = read_part(at, end, &bytes);
@@ -205,15 +190,6 @@ static const char *read_share(const char *at, const char *end, double *out)
 
 /* ---- "[59,128,195370] and type float": a tensor's bytes ---- */
 
-static const struct {
-	const char *name;
-	unsigned bytes;
-} types[] = {
-	{ "float", 4 },  { "half", 2 },  { "bfloat16", 2 },  { "double", 8 },      { "int32", 4 },
-	{ "int64", 8 },  { "int16", 2 }, { "int8", 1 },      { "uint8", 1 },       { "uint16", 2 },
-	{ "uint32", 4 }, { "bool", 1 },  { "complex64", 8 }, { "complex128", 16 },
-};
-
 static unsigned bytes_of_type(const char *at, const char *end)
 {
 	static const char lead[] = " and type ";
@@ -221,12 +197,12 @@ static unsigned bytes_of_type(const char *at, const char *end)
 	if ((size_t)(end - at) <= sizeof(lead) || memcmp(at, lead, sizeof(lead) - 1))
 		return 0;
 	at += sizeof(lead) - 1;
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		size_t n = strlen(types[i].name);
+	for (size_t i = 0; i < scan_type_count; i++) {
+		size_t n = strlen(scan_types[i].name);
 
-		if ((size_t)(end - at) >= n && !memcmp(at, types[i].name, n) &&
+		if ((size_t)(end - at) >= n && !memcmp(at, scan_types[i].name, n) &&
 		    (at + n == end || !pattern_is_word(at[n])))
-			return types[i].bytes;
+			return scan_types[i].bytes;
 	}
 	return 0;
 }
@@ -260,15 +236,14 @@ static const char *read_shape(const char *at, const char *end, struct messages_b
 	return p + 1;
 }
 
-static const char *read_field(const struct pattern_field *f, const char *at, const char *end,
-			      char stop, struct messages_event *e)
+static const char *read_field(const struct pattern_field *f, int binary, const char *at,
+			      const char *end, char stop, struct messages_event *e)
 {
 	void *to = (char *)e + f->offset;
 	uint64_t number;
 
 	switch (f->kind) {
-	case SIZE: return read_size(at, end, SCAN_UNITS_ANY, to);
-	case BINARY: return read_size(at, end, SCAN_UNITS_BINARY, to);
+	case SIZE: return read_size(at, end, binary ? SCAN_UNITS_BINARY : SCAN_UNITS_ANY, to);
 	case SHAPE: return read_shape(at, end, to);
 	case SHARE: return read_share(at, end, to);
 	case NUMBER: return read_pattern_number(at, end, to);
@@ -282,8 +257,10 @@ static const char *read_field(const struct pattern_field *f, const char *at, con
 	}
 }
 
+/* "{tried2}" is {tried} of a program that writes GB and divides by 2^30. */
 static const struct pattern_field *find_field(const char *name, size_t n)
 {
+	n -= name[n - 1] == '2';
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		if (strlen(fields[i].name) == n && !memcmp(fields[i].name, name, n))
 			return &fields[i];
@@ -341,8 +318,8 @@ static int match_here(const char *pattern, const char *at, struct cursor *c)
 			continue;
 		case '{':
 			n = strcspn(pattern + 1, "}");
-			at = read_field(find_field(pattern + 1, n), at, c->end, pattern[n + 2],
-					c->event);
+			at = read_field(find_field(pattern + 1, n), pattern[n] == '2', at, c->end,
+					pattern[n + 2], c->event);
 			pattern += n + 1;
 			break;
 		default: at = letter(*pattern, at, c->end);

@@ -83,29 +83,19 @@ static int is_location(const struct scan_line *l, struct word w)
 /* "/home/ann/ComfyUI/venv/lib/python3.11/site-packages/x.py": the name stands in front of where packages lie. */
 static int is_where_installed(struct word w, const char *at)
 {
-	static const char *const places[] = { "/lib/python", "/site-packages", "\\site-packages",
-					      "/dist-packages", "/bin/python" };
-
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (memmem(at, (size_t)(w.to - at), places[i], strlen(places[i])))
-			return 1;
-	return 0;
+	return scan_has(at, w.to, scan_package_folders);
 }
 
 /* ---- loggers ---- */
 
 #define PREFIX_COLUMNS 160 /* of timestamps, processes, levels and the logger's name */
 
-static int is_level(struct word w)
+static int is_one_of(struct word w, const struct scan_word *words)
 {
-	static const char *const levels[] = { "INFO",     "WARNING", "WARN",     "ERROR", "DEBUG",
-					      "CRITICAL", "FATAL",   "E",        "W",     "I",
-					      "info",     "warning", "error",    "debug", "-",
-					      "SEVERE",   "TRACE",   "EXCEPTION" };
 	size_t n = (size_t)(w.to - w.from);
 
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
-		if (n == strlen(levels[i]) && !memcmp(w.from, levels[i], n))
+	for (; words->word; words++)
+		if (n == strlen(words->word) && !memcmp(w.from, words->word, n))
 			return 1;
 	return 0;
 }
@@ -185,7 +175,7 @@ static const char *message_of(const char *body)
 			p = next.to;
 			continue;
 		}
-		if (w.to == w.from || (!is_level(w) && !device_is_number(w) &&
+		if (w.to == w.from || (!is_one_of(w, scan_levels) && !device_is_number(w) &&
 				       !(strchr(":]", w.to[-1]) && !is_version(w.to))))
 			return p;
 		p = w.to;
@@ -194,16 +184,6 @@ static const char *message_of(const char *body)
 }
 
 /* ---- commands ---- */
-
-static int is_one_of(struct word w, const char *const *names)
-{
-	size_t n = (size_t)(w.to - w.from);
-
-	for (; *names; names++)
-		if (n == strlen(*names) && !memcmp(w.from, *names, n))
-			return 1;
-	return 0;
-}
 
 static int is_flag(struct word w)
 {
@@ -261,19 +241,12 @@ static int has_arguments(const char *p)
 /* What the line starts as a command; empty: it is none. */
 static struct word started(const struct scan_line *l)
 {
-	static const char *const wrappers[] = { "sudo",    "nohup",   "time", "env",
-						"exec",    "numactl", "srun", "mpirun",
-						"mpiexec", "poetry",  "uv",   "run",
-						"nsys",    "profile", "&&",   NULL };
-	static const char *const interpreters[] = { "python",     "python3",   "torchrun",
-						    "accelerate", "deepspeed", "ipython",
-						    NULL };
 	int shown;
 	struct word w = next_word(behind_prompt(l, &shown)), none = { l->text, l->text };
 
-	while (w.to > w.from && (is_assignment(w) || is_one_of(w, wrappers) || is_flag(w)))
+	while (w.to > w.from && (is_assignment(w) || is_one_of(w, scan_wrappers) || is_flag(w)))
 		w = next_word(w.to);
-	if (is_one_of(w, interpreters))
+	if (is_one_of(w, scan_interpreters))
 		return script_of(w.to);
 	return shown || has_arguments(w.to) ? w : none;
 }

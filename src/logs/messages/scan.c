@@ -210,14 +210,8 @@ static int has_trace(const struct messages_event *e)
 /* Wordings of who loads weights; llama.cpp names the buffer, and what it was for. */
 static int is_of_loading(const struct messages_event *e)
 {
-	static const char *const words[] = { "dispatched on the CPU", "fit the quantized model",
-					     "error loading model", "alloc_tensor_range",
-					     "Model Require: " /* Forge */ };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(e->wording->pattern, words[i]) || strstr(e->text, words[i]))
-			return 1;
-	return 0;
+	return scan_holds(e->wording->pattern, scan_loading_words) ||
+	       scan_holds(e->text, scan_loading_words);
 }
 
 /* "Exception in worker while processing method load_model" in front of a failure. */
@@ -278,32 +272,12 @@ static void take_scan(struct scan *s, struct messages_event *e)
 /* "OOM" alone may be of any memory. */
 static int is_of_a_card(const struct scan_line *l)
 {
-	static const char *const words[] = { "cuda",     "gpu",       "vram",
-					     "torch",    "on device", "OutOfMemoryError",
-					     "XLA Label" };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(l->text, words[i]))
-			return 1;
-	return 0;
-}
-
-static int has_any(const char *p, const char *end, const char *const *words, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (memmem(p, (size_t)(end - p), words[i], strlen(words[i])))
-			return 1;
-	return 0;
+	return scan_says(l->text, scan_card_words);
 }
 
 static int is_of_the_host(const char *p, const char *end)
 {
-	static const char *const words[] = { " RAM",        "GB RAM",     "ram of", "system memory",
-					     "host memory", "CPU memory", "swap",   "main memory",
-					     "dmesg",       "oom-kill",   "SBATCH", "cgroup",
-					     "kubectl" };
-
-	return has_any(p, end, words, sizeof(words) / sizeof(words[0]));
+	return scan_has(p, end, scan_host_memory);
 }
 
 /* Nothing stands right above the line. */
@@ -336,10 +310,7 @@ static const char *paragraph_end(const struct scan *s, const char *end)
 /* Words around a line that names no memory itself: 1: a GPU's alone, -1: the host's alone. */
 static int around(const char *p, const char *end)
 {
-	static const char *const words[] = { "GPU",        "CUDA",    "cuda",    "VRAM", "vram",
-					     "nvidia-smi", "RTX ",    "GTX ",    "VAE",  "txt2img",
-					     "TXT2IMG",    "SD.Next", "InvokeAI" };
-	int card = has_any(p, end, words, sizeof(words) / sizeof(words[0]));
+	int card = scan_has(p, end, scan_card_around);
 	int host = is_of_the_host(p, end);
 
 	return card - host;
@@ -877,10 +848,7 @@ static int is_old(const struct scan *s, int16_t entry, const char *at)
 /* A line is looked at only if it has one of these. */
 static int may_speak(const char *p, const char *end)
 {
-	static const char *const parts[] = { "llocat", "emory", "EMORY", "VRAM",  "OOM",
-					     "xhaust", "vram",  "RAM",   "alloc", "XHAUSTED" };
-
-	return has_any(p, end, parts, sizeof(parts) / sizeof(parts[0]));
+	return scan_has(p, end, scan_memory_parts);
 }
 
 /* Is the line a row's, of a detail? */

@@ -10,10 +10,10 @@ static inline char scan_lower(char c)
 }
 
 /* Whose units are read: c10's format_size, anybody's, or those of who writes GB and means 2^30. */
-enum scan_units { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY, SCAN_UNITS_BINARY };
+enum scan_unit_kind { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY, SCAN_UNITS_BINARY };
 
 /* A number with its unit at the start of `text`: bytes that were read, 0: there is none. */
-size_t scan_size(const char *text, size_t n, enum scan_units which, struct messages_bytes *out);
+size_t scan_size(const char *text, size_t n, enum scan_unit_kind which, struct messages_bytes *out);
 
 /* "out of memory", perhaps wrapped between its words, at the start of `text` ("out of" is there). */
 int scan_is_trigger(const char *text, size_t n);
@@ -44,6 +44,13 @@ int scan_line_quotes(const struct scan_line *l);
  * to have; nor what stands in a comment, a list or a table, but `titled` says that a "# " is that of a title.
  */
 int scan_line_denies(const struct scan_line *l, const char *at, int titled);
+/* Where the digits at `p` end, `p`: there are none.  A number too large is PLIM_UNKNOWN. */
+const char *scan_digits(const char *p, const char *end, uint64_t *out);
+/*
+ * How much of [p, end) is the name of a container that docker compose puts in front of a line ("trainer-1  | "); 0: there is
+ * none.
+ */
+size_t scan_container(const char *p, const char *end);
 /* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
 uint32_t scan_number(const char *p, const char **end);
 
@@ -63,6 +70,7 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 #define SCAN_NONE UINT32_MAX
 
 /* Nothing is known of it. */
+void scan_oom_start(struct messages_oom *o);
 void scan_event_start(struct messages_event *e);
 void scan_event_rank(struct messages_event *e, uint32_t rank);
 /* Count it up where it was reported before: its index, or SCAN_NONE. */
@@ -113,6 +121,60 @@ extern const size_t scan_sacct_state_count;
 
 /* The row whose numbers messages_parse_oom reads. */
 #define SCAN_ROW_PYTORCH 1
+
+/* ---- the tables: data/marks.rows, which says what they are ---- */
+
+extern const struct scan_mark {
+	const char *word;
+	int id; /* enum scan_special */
+} scan_marks[];
+extern const struct scan_rank_mark {
+	const char *open, *close;
+} scan_rank_marks[];
+extern const struct scan_driver_word {
+	const char *word;
+	enum messages_backend backend;
+} scan_driver_words[];
+extern const struct scan_builder {
+	enum messages_engine own, other;
+} scan_builders[];
+extern const struct scan_script_part {
+	const char *part;
+	enum messages_activity does;
+} scan_script_parts[];
+enum scan_where { SCAN_BEHIND, SCAN_BEFORE };
+extern const struct scan_oom_label {
+	size_t field; /* of struct messages_oom */
+	enum scan_where where;
+	const char *label;
+} scan_oom_labels[];
+extern const struct scan_unit {
+	const char *name;
+	int of_pytorch;
+	uint64_t low, high, most;
+} scan_units[];
+extern const struct scan_type {
+	const char *name;
+	unsigned bytes;
+} scan_types[];
+extern const size_t scan_oom_label_count, scan_unit_count, scan_type_count;
+extern const size_t scan_mark_count, scan_rank_mark_count, scan_driver_word_count,
+	scan_builder_count, scan_script_part_count;
+
+/* ---- lists of words: data/words.rows, which says what they are ---- */
+
+extern const struct scan_word {
+	const char *word; /* NULL: the list's end */
+} scan_loading_words[], scan_card_words[], scan_host_memory[], scan_card_around[],
+	scan_memory_parts[], scan_denials[], scan_package_folders[], scan_levels[], scan_wrappers[],
+	scan_interpreters[], scan_pytorch_words[], scan_start_words[], scan_jax_cues[],
+	scan_tensorflow_cues[], scan_advising[], scan_other_batches[], scan_on[], scan_off[],
+	scan_foreign_folders[], scan_foreign_files[], scan_not_steps[], scan_trained[],
+	scan_progress_words[], scan_pinning_code[];
+/* Does a word of the list stand in [p, end); in the text; in the text, in any letters? */
+int scan_has(const char *p, const char *end, const struct scan_word *words);
+int scan_holds(const char *text, const struct scan_word *words);
+int scan_says(const char *text, const struct scan_word *words);
 
 /* ---- words of programs that no row knows ---- */
 

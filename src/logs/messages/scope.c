@@ -12,14 +12,7 @@
 /* Words of PyTorch in the message of a library below it; its bridge to XLA is built of TensorFlow's files. */
 static int is_pytorchs(const struct messages_event *e)
 {
-	static const char *const words[] = { "when calling `", "xla_client/xla_util",
-					     "Exception in device=TPU",
-					     "RuntimeError: CUDA error: " };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(e->text, words[i]))
-			return 1;
-	return 0;
+	return scan_holds(e->text, scan_pytorch_words);
 }
 
 /* What the traceback shows is nearer than any word of the log. */
@@ -34,33 +27,6 @@ static enum messages_activity activity_of_moment(enum messages_moment moment)
 	return (enum messages_activity)activities[moment];
 }
 
-/* What is built on whom: a log whose failure the first wrote may be the second's. */
-static const struct {
-	enum messages_engine own, other;
-} builders[] = {
-	{ E(LLAMA_CPP), E(OLLAMA) },
-	{ E(LLAMA_CPP), E(MLX) },
-	{ E(LLAMA_CPP), E(WEBUI) },
-	{ E(LLAMA_CPP), E(KOBOLDCPP) },
-	{ E(LLAMA_CPP), E(LM_STUDIO) },
-	{ E(LLAMA_CPP), E(LLAMA_CPP_PYTHON) },
-	{ E(LLAMA_CPP), E(WHISPER_CPP) },
-	{ E(LLAMA_CPP), E(SD_CPP) },
-	{ E(EXLLAMA), E(WEBUI) },
-	{ E(TENSORRT), E(TENSORRT_LLM) },
-	{ E(TENSORRT), E(ONNX_RUNTIME) },
-	{ E(TENSORRT), E(TRITON_SERVER) },
-	{ E(ONNX_RUNTIME), E(TRITON_SERVER) },
-	{ E(VLLM), E(SGLANG) },
-	{ E(COMFYUI), E(FOOOCUS) },
-	{ E(COMFYUI), E(FORGE) },
-	{ E(COMFYUI), E(SDNEXT) },
-	{ E(TENSORFLOW), E(JAX) },
-	{ E(CUPY), E(RAPIDS) },
-	{ E(CANDLE), E(TGI) },
-	{ E(JVM), E(OTHER) },
-};
-
 /* The interface's own code that loads by llama.cpp, and no mere path through its folder. */
 static int is_loader(const struct scan_cue *cue, enum messages_engine engine)
 {
@@ -74,8 +40,8 @@ static int may_be(enum messages_engine own, enum messages_engine other)
 		return 1;
 	if (own == E(PYTORCH))
 		return messages_engines[other].on_pytorch;
-	for (size_t i = 0; i < sizeof(builders) / sizeof(builders[0]); i++)
-		if (builders[i].own == own && builders[i].other == other)
+	for (size_t i = 0; i < scan_builder_count; i++)
+		if (scan_builders[i].own == own && scan_builders[i].other == other)
 			return 1;
 	return 0;
 }
@@ -83,46 +49,13 @@ static int may_be(enum messages_engine own, enum messages_engine other)
 /* Whose driver the words of the failure itself tell; 0: they do not. */
 static enum messages_backend own_backend(const struct messages_event *e)
 {
-	static const struct {
-		const char *word;
-		enum messages_backend backend;
-	} words[] = {
-		{ "GPU video memory", MESSAGES_BACKEND_OTHER },
-		{ "DmlExecution", MESSAGES_BACKEND_OTHER },
-		{ "[GPU] ", MESSAGES_BACKEND_OTHER },
-		{ "MPS ", MESSAGES_BACKEND_MPS },
-		{ "Metal", MESSAGES_BACKEND_MPS },
-		{ "METAL", MESSAGES_BACKEND_MPS },
-		{ "IOGPU", MESSAGES_BACKEND_MPS },
-		{ "MTLCommand", MESSAGES_BACKEND_MPS },
-		{ "HIP ", MESSAGES_BACKEND_ROCM },
-		{ "hip", MESSAGES_BACKEND_ROCM },
-		{ "ROCm", MESSAGES_BACKEND_ROCM },
-		{ "XPU", MESSAGES_BACKEND_XPU },
-		{ "NPU ", MESSAGES_BACKEND_NPU },
-		{ "rtMalloc", MESSAGES_BACKEND_NPU },
-		{ "EL0004", MESSAGES_BACKEND_NPU },
-		{ "HBM memory", MESSAGES_BACKEND_NPU },
-		{ "Invalid buffer size", MESSAGES_BACKEND_MPS },
-		{ "HPU", MESSAGES_BACKEND_HPU },
-		{ "synStatus", MESSAGES_BACKEND_HPU },
-		{ "Vulkan", MESSAGES_BACKEND_VULKAN },
-		{ "vulkan", MESSAGES_BACKEND_VULKAN },
-		{ "vk::", MESSAGES_BACKEND_VULKAN },
-		{ "_HBM", MESSAGES_BACKEND_TPU },
-		{ "That was not possible", MESSAGES_BACKEND_TPU },
-		{ "hbm", MESSAGES_BACKEND_TPU },
-		{ "TPU", MESSAGES_BACKEND_TPU },
-		{ "DEVMEM", MESSAGES_BACKEND_HPU },
-	};
-
 	if (e->wording->family == MESSAGES_ROCM)
 		return MESSAGES_BACKEND_ROCM;
 	if (e->wording->family == MESSAGES_XPU)
 		return MESSAGES_BACKEND_XPU;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(e->text, words[i].word))
-			return words[i].backend;
+	for (size_t i = 0; i < scan_driver_word_count; i++)
+		if (strstr(e->text, scan_driver_words[i].word))
+			return scan_driver_words[i].backend;
 	return MESSAGES_BACKEND_CUDA;
 }
 
@@ -180,19 +113,24 @@ static void find_activity(const struct messages_log *log, uint32_t file,
 	}
 }
 
+/* The script that the traceback begins in. */
+static const char *outer_name(const struct messages_event *e)
+{
+	const char *file = e->traceback.outer.file, *slash = strrchr(file, '/');
+
+	return slash ? slash + 1 : file;
+}
+
 /* What it was doing, by the name of the script that a traceback or a command starts. */
 static void find_script(const struct messages_log *log, const struct messages_event *e,
 			struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[e->file];
-	const struct messages_trace *t = &e->traceback;
-	const char *outer = t->outer.file;
-	const char *name = strrchr(outer, '/');
 
 	out->script = f->script[0] ? f->script : NULL;
 	if (out->activity || dies_loading(out->engine))
 		return;
-	out->activity = scan_script_does(name ? name + 1 : outer);
+	out->activity = scan_script_does(outer_name(e));
 	out->activity_line = out->activity ? e->line : 0;
 	if (!out->activity && out->script) {
 		out->activity = scan_script_does(out->script);
@@ -204,11 +142,7 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 /* A script that trains, by its name in the traceback. */
 static int is_training_script(const struct messages_event *e)
 {
-	const struct messages_trace *t = &e->traceback;
-	const char *outer = t->outer.file;
-	const char *name = strrchr(outer, '/');
-
-	return scan_script_does(name ? name + 1 : outer) == A(TRAINING);
+	return scan_script_does(outer_name(e)) == A(TRAINING);
 }
 
 #define EVALUATED_LINES 3 /* between an evaluation's last word and who was killed in it */
@@ -237,32 +171,22 @@ static void find_everywhere(const struct messages_log *log, const struct message
 }
 
 /* Does a word of these stand in the file? */
-static int has_word(const struct messages_log *log, uint32_t file, const char *const *words,
-		    size_t n)
+static int has_word(const struct messages_log *log, uint32_t file, const struct scan_word *words)
 {
 	const struct messages_file *f = &log->files.at[file];
 
 	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++)
-		for (size_t k = 0; log->cues.at[f->cues + i] && k < n; k++)
-			if (strcasestr(scan_cues[i].word, words[k]))
-				return 1;
+		if (log->cues.at[f->cues + i] && scan_says(scan_cues[i].word, words))
+			return 1;
 	return 0;
 }
 
 /* XLA is in JAX, in TensorFlow, next to PyTorch and elsewhere: its words are of who calls it. */
 static enum messages_engine of_xla(const struct messages_log *log, uint32_t file)
 {
-	static const char *const jax[] = { "jax", "flax", "XLA_PYTHON" };
-	static const char *const tensorflow[] = { "tensorflow.python", "import tensorflow",
-						  "from tensorflow",   "use tensorflow",
-						  "using tensorflow",  "tf.Session",
-						  "tf.errors",         "/keras/" };
-
-	if (has_word(log, file, jax, sizeof(jax) / sizeof(jax[0])))
+	if (has_word(log, file, scan_jax_cues))
 		return E(JAX);
-	return has_word(log, file, tensorflow, sizeof(tensorflow) / sizeof(tensorflow[0]))
-		       ? E(TENSORFLOW)
-		       : E(UNKNOWN);
+	return has_word(log, file, scan_tensorflow_cues) ? E(TENSORFLOW) : E(UNKNOWN);
 }
 
 /* Python shows its frames, and its scripts are called by it: what shows neither may be written in C++. */
@@ -285,26 +209,13 @@ static void find_language(const struct messages_log *log, const struct messages_
 		native->line = out->set[MESSAGES_TASK_JVM].line = 0;
 }
 
-/* Does the failing line itself say that something was being made or loaded? */
-static int says_start(const char *line)
-{
-	static const char *const words[] = { "loading failed",   "failed to load",
-					     "failed to create", "creating model",
-					     "failed to start",  "initialization failed",
-					     "warming up" };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(line, words[i]))
-			return 1;
-	return 0;
-}
-
 /* A server shares out the GPU when it starts; what runs out or is put off later says so. */
 static int is_starting(const struct messages_event *e)
 {
-	return says_start(e->text) || (e->wording->class == MESSAGES_BUDGET &&
-				       !strstr(e->wording->pattern, "out of memory") &&
-				       !strstr(e->wording->pattern, "preempted"));
+	return scan_says(e->text, scan_start_words) ||
+	       (e->wording->class == MESSAGES_BUDGET &&
+		!strstr(e->wording->pattern, "out of memory") &&
+		!strstr(e->wording->pattern, "preempted"));
 }
 
 /* What the engine and the other words make of the activity. */

@@ -21,31 +21,21 @@ static int setting_is_name(char c)
 }
 
 /* Does one of the words, in small letters, stand in the last `far` bytes of [from, to), in any letters? */
-static int says_any(const char *from, const char *to, ptrdiff_t far, const char *const *words,
-		    size_t n)
+static int says_any(const char *from, const char *to, ptrdiff_t far, const struct scan_word *words)
 {
 	char text[ADVISED_BYTES];
 	size_t length = 0;
 
 	for (const char *p = to - from > far ? to - far : from; p < to; p++)
 		text[length++] = scan_lower(*p);
-	for (size_t i = 0; i < n; i++)
-		if (memmem(text, length, words[i], strlen(words[i])))
-			return 1;
-	return 0;
+	return scan_has(text, text + length, words);
 }
 
 /* "try setting X=1": a text's advice is not a setting. */
 static int is_advised(const char *start, const char *at, const char *stop)
 {
-	static const char *const words[] = { "try ",        "consider",    "e.g.",     "please",
-					     "increas",     "reduce ",     "reducing", "decrease ",
-					     "decreasing",  "lowering",    "instead",  "should",
-					     "recommend",   "for example", "or use",   "set '",
-					     "switching to" };
-
 	return memmem(at, (size_t)(stop - at), " to avoid", 9) ||
-	       says_any(start, at, ADVISED_BYTES, words, sizeof(words) / sizeof(words[0]));
+	       says_any(start, at, ADVISED_BYTES, scan_advising);
 }
 
 #define VALUE_FAR 64 /* between a word and its value, in a table or a list with leaders */
@@ -100,10 +90,10 @@ static size_t value_behind(const char *p, const char *stop, char value[VALUE_BYT
 	return p > from && from < stop ? n : 0;
 }
 
-static int is_one_of(const char *value, const char *const *words, size_t n)
+static int is_one_of(const char *value, const struct scan_word *words)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!strcasecmp(value, words[i]))
+	for (; words->word; words++)
+		if (!strcasecmp(value, words->word))
 			return 1;
 	return 0;
 }
@@ -111,11 +101,8 @@ static int is_one_of(const char *value, const char *const *words, size_t n)
 /* Is it spent?  < 0: the value does not say. */
 static int judge_setting(enum scan_spent how, const char *value, double number)
 {
-	static const char *const on[] = { "true",      "on",   "yes",  "enabled", "unsloth",
-					  "selective", "full", "auto", "cpu",     "nvme" };
-	static const char *const off[] = { "false", "off", "no", "none", "null", "disabled" };
-	int is_off = is_one_of(value, off, sizeof(off) / sizeof(off[0])) || number == 0;
-	int is_on = is_one_of(value, on, sizeof(on) / sizeof(on[0])) || number > 0;
+	int is_off = is_one_of(value, scan_off) || number == 0;
+	int is_on = is_one_of(value, scan_on) || number > 0;
 
 	switch (how) {
 	case SCAN_SET_ONE: return number < 0 ? -1 : number <= 1;
@@ -131,12 +118,8 @@ static int judge_setting(enum scan_spent how, const char *value, double number)
 /* "total train batch size": of all devices and steps together, or of another loop. */
 static int is_anothers(const struct scan_setting *s, const char *start, const char *at)
 {
-	static const char *const whose[] = {
-		"total", "effective", "global", "eval", "test", "val"
-	};
-
 	return s->setting == MESSAGES_SET_BATCH && !strncasecmp(s->word, "batch", 5) &&
-	       says_any(start, at, 24, whose, sizeof(whose) / sizeof(whose[0]));
+	       says_any(start, at, 24, scan_other_batches);
 }
 
 #define LATE 10 /* of epochs: what fits in so many fits in the next, if nothing grows */
@@ -252,23 +235,8 @@ int scan_command(const char *at, const char *stop, char *name, size_t size)
 
 enum messages_activity scan_script_does(const char *name)
 {
-	static const struct {
-		const char *part;
-		enum messages_activity does;
-	} parts[] = {
-		{ "train", MESSAGES_DOING_TRAINING },      { "finetun", MESSAGES_DOING_TRAINING },
-		{ "fine_tun", MESSAGES_DOING_TRAINING },   { "infer", MESSAGES_DOING_GENERATING },
-		{ "predict", MESSAGES_DOING_GENERATING },  { "generat", MESSAGES_DOING_GENERATING },
-		{ "sample", MESSAGES_DOING_GENERATING },   { "demo", MESSAGES_DOING_GENERATING },
-		{ "txt2img", MESSAGES_DOING_GENERATING },  { "chat", MESSAGES_DOING_GENERATING },
-		{ "transcri", MESSAGES_DOING_GENERATING }, { "eval", MESSAGES_DOING_EVALUATION },
-		{ "validat", MESSAGES_DOING_EVALUATION },  { "test.py", MESSAGES_DOING_EVALUATION },
-		{ "export", MESSAGES_DOING_CONVERTING },   { "convert", MESSAGES_DOING_CONVERTING },
-		{ "quantiz", MESSAGES_DOING_CONVERTING },  { "serve", MESSAGES_DOING_SERVING },
-	};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strcasestr(name, parts[i].part))
-			return parts[i].does;
+	for (size_t i = 0; i < scan_script_part_count; i++)
+		if (strcasestr(name, scan_script_parts[i].part))
+			return scan_script_parts[i].does;
 	return MESSAGES_DOING_UNKNOWN;
 }

@@ -5,45 +5,6 @@
 #include <string.h>
 
 #define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
-#define TIB ((uint64_t)1 << 40)
-
-/*
- * Longest names first.  "MB" is 10^6 or 2^20, as the program that wrote it liked; the kernel's "kB"
- * is 2^10.  most: c10's format_size shows a larger number in the next unit.
- */
-static const struct unit {
-	const char *name;
-	int of_pytorch;
-	uint64_t low, high, most;
-} units[] = {
-	{ "bytes", 1, 1, 1, 1024 },
-	{ "KiB", 1, KIB, KIB, MIB },
-	{ "MiB", 1, MIB, MIB, GIB },
-	{ "GiB", 1, GIB, GIB, UINT64_MAX },
-	{ "TiB", 0, TIB, TIB, UINT64_MAX },
-	{ "PiB", 0, TIB << 10, TIB << 10, UINT64_MAX }, /* numpy, of a shape that is not meant */
-	{ "EiB", 0, TIB << 20, TIB << 20, UINT64_MAX },
-	{ "byte", 0, 1, 1, UINT64_MAX },
-	{ "kB", 0, KIB, KIB, UINT64_MAX },
-	{ "kb", 0, KIB, KIB, UINT64_MAX }, /* PBS */
-	{ "Mb", 0, MIB, MIB, UINT64_MAX }, /* R */
-	{ "Gb", 0, GIB, GIB, UINT64_MAX },
-	{ "KB", 0, 1000, KIB, UINT64_MAX },
-	{ "MB", 0, 1000000, MIB, UINT64_MAX },
-	{ "GB", 0, 1000000000, GIB, UINT64_MAX },
-	{ "TB", 0, 1000000000000, TIB, UINT64_MAX },
-	{ "Ki", 0, KIB, KIB, UINT64_MAX },
-	{ "Mi", 0, MIB, MIB, UINT64_MAX },
-	{ "Gi", 0, GIB, GIB, UINT64_MAX },
-	{ "K", 0, 1000, KIB, UINT64_MAX },
-	{ "M", 0, 1000000, MIB, UINT64_MAX },
-	{ "G", 0, 1000000000, GIB, UINT64_MAX },
-	{ "T", 0, 1000000000000, TIB, UINT64_MAX },
-	{ "B", 0, 1, 1, UINT64_MAX },
-	{ "", 0, 1, 1, UINT64_MAX },
-};
 
 /* "1900,00 MiB": how many digits stand behind a comma, which parts thousands only if they are three. */
 static size_t digits_at(const char *text, size_t n)
@@ -77,25 +38,25 @@ static int is_letter(char c)
 	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
 }
 
-static const struct unit *find_unit(const char *text, size_t n, enum scan_units which)
+static const struct scan_unit *find_unit(const char *text, size_t n, enum scan_unit_kind which)
 {
-	for (size_t u = 0; u < sizeof(units) / sizeof(units[0]); u++) {
-		size_t len = strlen(units[u].name);
+	for (size_t u = 0; u < scan_unit_count; u++) {
+		size_t len = strlen(scan_units[u].name);
 
-		if ((which == SCAN_UNITS_PYTORCH && !units[u].of_pytorch) || n < len ||
-		    memcmp(text, units[u].name, len))
+		if ((which == SCAN_UNITS_PYTORCH && !scan_units[u].of_pytorch) || n < len ||
+		    memcmp(text, scan_units[u].name, len))
 			continue;
 		/* "12 Messages" are not mebibytes */
 		if (which != SCAN_UNITS_PYTORCH && len && n > len && is_letter(text[len]))
 			continue;
-		return &units[u];
+		return &scan_units[u];
 	}
 	return NULL;
 }
 
 /* Digits behind a point, or numpy's "926. GiB": where they end. */
-static size_t parse_part(const char *text, size_t n, size_t i, enum scan_units which, double *whole,
-			 double *scale)
+static size_t parse_part(const char *text, size_t n, size_t i, enum scan_unit_kind which,
+			 double *whole, double *scale)
 {
 	if (i + 1 < n && (text[i] == '.' || (text[i] == ',' && which != SCAN_UNITS_PYTORCH)) &&
 	    text[i + 1] >= '0' && text[i + 1] <= '9') {
@@ -106,11 +67,11 @@ static size_t parse_part(const char *text, size_t n, size_t i, enum scan_units w
 	return i + (i + 1 < n && text[i] == '.' && text[i + 1] == ' ');
 }
 
-size_t scan_size(const char *text, size_t n, enum scan_units which, struct messages_bytes *out)
+size_t scan_size(const char *text, size_t n, enum scan_unit_kind which, struct messages_bytes *out)
 {
 	double whole = 0, scale = 1, low, high, slack;
 	size_t i = parse_digits(text, n, which != SCAN_UNITS_PYTORCH, &whole), at;
-	const struct unit *unit;
+	const struct scan_unit *unit;
 
 	if (!i)
 		return 0;
@@ -153,4 +114,18 @@ const char *messages_size(char *buffer, struct messages_bytes b)
 							       : PLIM_UNKNOWN);
 	snprintf(buffer, MESSAGES_SIZE, "%s to %s", text_size(low, b.low), text_size(high, b.high));
 	return buffer;
+}
+
+struct messages_bytes messages_plus(struct messages_bytes a, struct messages_bytes b)
+{
+	const uint64_t most = PLIM_UNKNOWN - 1;
+
+	return (struct messages_bytes){ a.low < most - b.low ? a.low + b.low : most,
+					a.high < most - b.high ? a.high + b.high : most };
+}
+
+struct messages_bytes messages_less(struct messages_bytes a, struct messages_bytes b)
+{
+	return (struct messages_bytes){ a.low > b.high ? a.low - b.high : 0,
+					a.high > b.low ? a.high - b.low : 0 };
 }

@@ -22,12 +22,11 @@ static const char *find_state(struct part t, const char *words)
 /* The digits at *at, which is moved behind them; PLIM_UNKNOWN: there are none, or too many. */
 static uint64_t digits_at(const char **at, const char *end)
 {
-	uint64_t value = 0;
-	int digits = 0;
+	const char *from = *at;
+	uint64_t value;
 
-	for (; *at < end && **at >= '0' && **at <= '9'; digits++, ++*at)
-		value = digits < 18 ? 10 * value + (uint64_t)(**at - '0') : value;
-	return digits && digits <= 18 ? value : PLIM_UNKNOWN;
+	*at = scan_digits(from, end, &value);
+	return *at > from ? value : PLIM_UNKNOWN;
 }
 
 #define SKIP_MOST 16 /* signs and blanks between a name and its number */

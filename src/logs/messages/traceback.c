@@ -4,20 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-/* Installed packages and the interpreter: folders, whole from '/' to '/' unless the name goes on ("/lib/python3"). */
-static const char *const foreign_folders[] = {
-	"/site-packages/",   "/dist-packages/",      "/lib/python",         "/importlib/",
-	"/pydev/", /* PyCharm's debugger */
-	"/multiprocessing/", "/concurrent/futures/", "/torch/nn/",          "/torch/autograd/",
-	"/torch/optim/",     "/torch/utils/",        "/torch/distributed/", "/torch/_",
-};
-
-/* What has no file, and modules of the interpreter and of debuggers: how the last part of the path begins. */
-static const char *const foreign_files[] = {
-	"<frozen",      "<string>", "<__array_function__", "pydevd", "_pydev_",
-	"threading.py", "runpy.py",
-};
-
 #define CUES scan_moment_cue_count
 
 void scan_trace_start(struct messages_trace *t)
@@ -53,11 +39,10 @@ static int is_users(const char *name)
 		return 0;
 	slashes(name, file + 1);
 	last = strrchr(file, '/') + 1;
-	for (size_t i = 0; i < sizeof(foreign_folders) / sizeof(foreign_folders[0]); i++)
-		if (strstr(file, foreign_folders[i]))
-			return 0;
-	for (size_t i = 0; i < sizeof(foreign_files) / sizeof(foreign_files[0]); i++)
-		if (!strncmp(last, foreign_files[i], strlen(foreign_files[i])))
+	if (scan_holds(file, scan_foreign_folders))
+		return 0;
+	for (const struct scan_word *w = scan_foreign_files; w->word; w++)
+		if (!strncmp(last, w->word, strlen(w->word)))
 			return 0;
 	return !is_launcher(file, last);
 }
@@ -242,19 +227,11 @@ static int is_digit(char c)
 
 static uint64_t number_at(const char *p, const char *end)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
-	for (int i = 0; p < end && is_digit(*p) && i < 12; i++, p++)
-		v = 10 * v + (uint64_t)(*p - '0');
+	scan_digits(p, end, &v);
 	return v;
 }
-
-/* Bars that count something else than steps. */
-static const char *const not_steps[] = {
-	"Loading", "loading",   "Download",   "Fetching",  "Map",       "Filter",
-	"okeniz",  "shards",    "Generating", "Casting",   "Packing",   "Truncat",
-	"Convert", "Capturing", "Saving",     "Resolving", "Uploading", "Creating",
-};
 
 #define LABEL_WORDS \
 	3 /* "Epoch 3:", "Training:", a table of numbers: a loop of steps has no sentence in front */
@@ -281,17 +258,14 @@ static int is_of_steps(const char *text, const char *bar)
 	for (const char *p = bar; p > from; p--)
 		if (scan_ends_line(p[-1]))
 			from = p;
-	for (size_t i = 0; i < sizeof(not_steps) / sizeof(not_steps[0]); i++)
-		if (memmem(from, (size_t)(bar - from), not_steps[i], strlen(not_steps[i])))
-			return 0;
-	return words_in(from, bar) <= LABEL_WORDS;
+	return !scan_has(from, bar, scan_not_steps) && words_in(from, bar) <= LABEL_WORDS;
 }
 
 #define NEAR_BYTES 200 /* of a line, around a bar or a word of steps */
 
 /* Does the line that `at` is in hold one of the words, near to it? */
-static int line_has(const char *text, const char *at, const char *end, const char *const *words,
-		    size_t n)
+static int line_has(const char *text, const char *at, const char *end,
+		    const struct scan_word *words)
 {
 	const char *from = at, *to = at;
 
@@ -299,9 +273,9 @@ static int line_has(const char *text, const char *at, const char *end, const cha
 		from--;
 	while (to < end && to - at < NEAR_BYTES && !scan_ends_line(*to))
 		to++;
-	for (size_t i = 0; i < n; i++)
-		for (const char *p = from; p + strlen(words[i]) <= to; p++)
-			if (!strncasecmp(p, words[i], strlen(words[i])))
+	for (; words->word; words++)
+		for (const char *p = from; p + strlen(words->word) <= to; p++)
+			if (!strncasecmp(p, words->word, strlen(words->word)))
 				return 1;
 	return 0;
 }
@@ -309,9 +283,7 @@ static int line_has(const char *text, const char *at, const char *end, const cha
 /* A full bar of a loop that trains names its epoch or its loss; another one counted something that is over. */
 static int is_trained(const char *text, const char *at, const char *end)
 {
-	static const char *const words[] = { "loss", "epoch" };
-
-	return line_has(text, at, end, words, sizeof(words) / sizeof(words[0]));
+	return line_has(text, at, end, scan_trained);
 }
 
 /* tqdm's "| 12/500 [00:01<": the number in front of the slash; PLIM_UNKNOWN of a bar that is over. */
@@ -335,9 +307,7 @@ static int bar_step(const char *text, const char *slash, const char *end, uint64
 
 static int is_progress(const char *text, const char *at, const char *end)
 {
-	static const char *const words[] = { "loss", "epoch", "it/s", "s/it", "lr", "acc" };
-
-	return line_has(text, at, end, words, sizeof(words) / sizeof(words[0]));
+	return line_has(text, at, end, scan_progress_words);
 }
 
 /* "--batch 64", "n_ubatch = 512", "best iteration: 9" and "batch=64" are not progress. */

@@ -25,22 +25,12 @@ static size_t characters(const char *p, const char *end)
 	return n;
 }
 
-#define CONTAINER_COLUMNS 48
-
 /* How much of the line a container's name takes ("trainer-1  | "), or the mark of a quote; 0: it has none. */
 static size_t mark_of(const char *p, const char *end)
 {
-	const char *name = p, *bar;
-
 	if (end - p >= 1 && *p == '>')
 		return end - p >= 2 && p[1] == ' ' ? 2 : 1;
-	while (p < end && (isalnum((unsigned char)*p) || strchr("_.-", *p)))
-		p++;
-	for (bar = p; bar < end && *bar == ' ';)
-		bar++;
-	if (p == name || bar == p || bar == end || *bar != '|' || bar - name > CONTAINER_COLUMNS)
-		return 0;
-	return (size_t)(bar - name) + 1 + (bar + 1 < end && bar[1] == ' ');
+	return scan_container(p, end);
 }
 
 /* Does every line that is not empty have such a mark? */

@@ -52,87 +52,76 @@ static int is_fork(const struct messages_event *e, const struct messages_context
 	       (e->traceback.frames || c->set[MESSAGES_TASK_FORK].line);
 }
 
+/* The facts, if it is so. */
+static uint64_t when(bool so, uint64_t facts)
+{
+	return so ? facts : 0;
+}
+
 /* How what was asked for stands to what was there. */
 static uint64_t facts_of_sizes(const struct messages_event *e, const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
-	uint64_t facts = 0;
+	bool tried = messages_known(o->tried), total = messages_known(o->total);
 
-	if (messages_known(o->tried) && messages_known(o->total) &&
-	    o->tried.low >= o->total.high / 2)
-		facts |= F(HALF);
-	if (messages_known(o->total) && messages_known(o->reserved) &&
-	    o->reserved.low / 3 > o->total.high / 2)
-		facts |= F(LENT);
-	if (e->wording->class == MESSAGES_HOST && messages_known(o->tried) &&
-	    messages_known(o->free) && o->tried.low / 2 > o->free.high)
-		facts |= F(LENT);
-	if (e->wording->class == MESSAGES_BUDGET && messages_known(o->allocated) &&
-	    o->allocated.high <= SMALL_BYTES)
-		facts |= F(LITTLE);
-	if (messages_known(t->request) && messages_known(o->unallocated) &&
-	    o->unallocated.low >= t->request.high)
-		facts |= F(AMONG);
-	return facts;
+	return when(tried && total && o->tried.low >= o->total.high / 2, F(HALF)) |
+	       when(total && messages_known(o->reserved) && o->reserved.low / 3 > o->total.high / 2,
+		    F(LENT)) |
+	       when(e->wording->class == MESSAGES_HOST && tried && messages_known(o->free) &&
+			    o->tried.low / 2 > o->free.high,
+		    F(LENT)) |
+	       when(e->wording->class == MESSAGES_BUDGET && messages_known(o->allocated) &&
+			    o->allocated.high <= SMALL_BYTES,
+		    F(LITTLE)) |
+	       when(messages_known(t->request) && messages_known(o->unallocated) &&
+			    o->unallocated.low >= t->request.high,
+		    F(AMONG));
 }
 
 /* What the words tell, whatever the numbers are. */
 static uint64_t facts_of_words(const struct messages_event *e)
 {
+	static const struct {
+		const char *words;
+		uint64_t facts;
+	} in_pattern[] = {
+		{ "OOM when allocating", F(POOL) }, { "ran out of memory trying", F(POOL) },
+		{ " from device: ", F(DRIVER) },    { "data type <U", F(TEXTS) },
+		{ "alloc_req_slots", F(SLOTS) },    { "Dst tensor", F(COPIED) },
+		{ "unified memory", F(UNIFIED) },
+	};
 	const char *words = e->wording->pattern;
-	uint64_t facts = 0;
+	bool bare = findings_bare(e);
+	uint64_t facts = when(bare, F(DRIVER));
 
-	if (!strncmp(words, "OOM when allocating", 19) ||
-	    strcasestr(words, "ran out of memory trying"))
-		facts |= F(POOL);
-	if (findings_bare(e) || strstr(words, " from device: "))
-		facts |= F(DRIVER);
-	if (e->wording->family == MESSAGES_JAX)
-		facts |= F(XLA);
-	if (strstr(words, "data type <U"))
-		facts |= F(TEXTS);
+	for (size_t i = 0; i < sizeof(in_pattern) / sizeof(in_pattern[0]); i++)
+		facts |= when(strcasestr(words, in_pattern[i].words) != NULL, in_pattern[i].facts);
 	if (!messages_known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
-		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F(BARE) | F(HANDLE) : F(BARE);
-	if (strstr(words, "alloc_req_slots"))
-		facts |= F(SLOTS);
-	if (strstr(words, "Dst tensor"))
-		facts |= F(COPIED);
-	if (findings_bare(e) && strstr(e->traceback.user.source, "non_blocking=True"))
-		facts |= F(COPYING);
-	if (findings_bare(e) && strstr(e->traceback.shown.function, "pin_memory"))
-		facts |= F(PINNING);
-	if (e->code <= FEW_TOKENS && strstr(words, "prefill tokens"))
-		facts |= F(FEW_TOKENS);
-	if (strcasestr(e->text, "cuda"))
-		facts |= F(CUDA);
-	if (e->wording->says && strstr(e->wording->says, "pin host"))
-		facts |= F(PINNED);
-	if (strstr(words, "unified memory"))
-		facts |= F(UNIFIED);
-	return facts;
+		facts |= F(BARE) | when(strstr(words, "CUBLAS_STATUS_ALLOC") != NULL, F(HANDLE));
+	return facts | when(e->wording->family == MESSAGES_JAX, F(XLA)) |
+	       when(bare && strstr(e->traceback.user.source, "non_blocking=True"), F(COPYING)) |
+	       when(bare && strstr(e->traceback.shown.function, "pin_memory"), F(PINNING)) |
+	       when(e->code <= FEW_TOKENS && strstr(words, "prefill tokens"), F(FEW_TOKENS)) |
+	       when(strcasestr(e->text, "cuda") != NULL, F(CUDA)) |
+	       when(e->wording->says && strstr(e->wording->says, "pin host"), F(PINNED));
 }
 
 /* How large the request was, by itself. */
 static uint64_t facts_of_request(const struct messages_event *e)
 {
 	const struct messages_oom *o = &e->oom;
-	int is_alone = !messages_known(o->total) && e->wording->family == MESSAGES_PYTORCH;
-	uint64_t facts = 0;
+	bool total = messages_known(o->total);
+	int is_alone = !total && e->wording->family == MESSAGES_PYTORCH;
+	uint64_t facts =
+		when(messages_known(e->used) && total && e->used.low > o->total.high, F(BIG));
 
-	if (messages_known(e->used) && messages_known(o->total) && e->used.low > o->total.high)
-		facts |= F(BIG);
 	if (!messages_known(o->tried))
 		return facts;
-	if (o->tried.low >= ABSURD_BYTES)
-		facts |= F(ABSURD);
-	if (o->tried.low >= BIG_BYTES)
-		facts |= F(BIG);
-	if (o->tried.high < TINY_BYTES)
-		facts |= F(TINY);
-	if (o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
-	    (messages_known(o->total) && o->tried.low > o->total.high))
-		facts |= F(HUGE);
-	return facts;
+	return facts | when(o->tried.low >= ABSURD_BYTES, F(ABSURD)) |
+	       when(o->tried.low >= BIG_BYTES, F(BIG)) | when(o->tried.high < TINY_BYTES, F(TINY)) |
+	       when(o->tried.low >= (is_alone ? HUGE_ALONE_BYTES : HUGE_BYTES) ||
+			    (total && o->tried.low > o->total.high),
+		    F(HUGE));
 }
 
 /* Is far more than was asked for neither PyTorch's nor known to be free? */
@@ -148,27 +137,21 @@ static int is_unseen(const struct messages_oom *o)
 static uint64_t facts_of_card(const struct messages_event *e, const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
-	uint64_t facts = t->ranks ? F(RANKS) : 0;
+	bool total = messages_known(o->total), free = messages_known(o->free);
+	bool others = messages_known(o->others), allocated = messages_known(o->allocated);
 
-	if (messages_known(o->free) && messages_known(o->total) &&
-	    e->wording->class == MESSAGES_BUDGET)
-		facts |= F(SHARE);
-	if (o->processes >= 2 && messages_known(o->others) && messages_known(o->tried) &&
-	    o->others.low >= o->tried.high)
-		facts |= F(SIBLINGS);
-	if (messages_known(o->free) && !messages_known(o->total) && !messages_known(o->allocated) &&
-	    o->free.high < SCARCE_BYTES)
-		facts |= F(SCARCE);
-	if (t->bound_by == FINDINGS_BOUND_UNKNOWN && is_unseen(o))
-		facts |= F(UNSEEN);
-	if (messages_known(o->total) && o->total.high <= SMALL_BYTES)
-		facts |= F(SMALL);
-	if (messages_known(o->others) && messages_known(o->allowed) && !messages_known(o->total) &&
-	    messages_known(o->allocated) && o->others.low > o->allowed.high / 5 * 3)
-		facts |= F(BESIDE);
-	if (o->device != UINT32_MAX && o->device)
-		facts |= F(NOT_FIRST);
-	return facts;
+	return when(t->ranks != 0, F(RANKS)) |
+	       when(free && total && e->wording->class == MESSAGES_BUDGET, F(SHARE)) |
+	       when(o->processes >= 2 && others && messages_known(o->tried) &&
+			    o->others.low >= o->tried.high,
+		    F(SIBLINGS)) |
+	       when(free && !total && !allocated && o->free.high < SCARCE_BYTES, F(SCARCE)) |
+	       when(t->bound_by == FINDINGS_BOUND_UNKNOWN && is_unseen(o), F(UNSEEN)) |
+	       when(total && o->total.high <= SMALL_BYTES, F(SMALL)) |
+	       when(others && messages_known(o->allowed) && !total && allocated &&
+			    o->others.low > o->allowed.high / 5 * 3,
+		    F(BESIDE)) |
+	       when(o->device != UINT32_MAX && o->device, F(NOT_FIRST));
 }
 
 /* Would the gaps have served the request, or does the text not say? */
@@ -185,17 +168,13 @@ static int may_have_gaps(const struct messages_event *e, const struct findings_t
 /* What the numbers tell, and what they let a row say. */
 static uint64_t facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
 {
-	uint64_t facts = facts_of_request(e) | facts_of_card(e, t);
+	uint64_t facts = facts_of_request(e) | facts_of_card(e, t) |
+			 when(e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit, F(TOKENS));
 
-	if (e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit)
-		facts |= F(TOKENS);
 	if (findings_async(e) || findings_bare(e))
 		return facts;
-	if (may_have_gaps(e, t))
-		facts |= F(GAPS);
-	if (messages_known(e->limit) && e->limit.high)
-		facts |= F(LIMIT);
-	return facts;
+	return facts | when(may_have_gaps(e, t), F(GAPS)) |
+	       when(messages_known(e->limit) && e->limit.high, F(LIMIT));
 }
 
 #define SHARE_MOST 0.97 /* a GPU's context and the driver take the rest */
@@ -247,58 +226,48 @@ static uint64_t facts_of_limit(const struct messages_event *e)
 /* Which system and which of its programs it was. */
 static uint64_t facts_of_program(const struct messages_event *e, const struct messages_context *c)
 {
-	uint64_t facts = 0;
+	enum messages_class class = e->wording->class;
+	enum messages_family family = e->wording->family;
+	bool tried = messages_known(e->oom.tried);
 
-	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
-	    e->wording->family == MESSAGES_DATALOADER)
-		facts |= F(PYTHON);
-	if (e->wording->family == MESSAGES_NCCL)
-		facts |= F(NCCL);
-	if (e->wording->family == MESSAGES_DATALOADER || strstr(e->text, "/torch_"))
-		facts |= F(WORKERS);
-	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
-		facts |= F(LARGE);
-	if (e->wording->class == MESSAGES_HOST && e->wording->family != MESSAGES_DATALOADER &&
-	    messages_known(e->oom.tried) && e->oom.tried.high < LITTLE_BYTES)
-		facts |= F(FILLED);
-	if ((e->wording->class == MESSAGES_HOST_KILL ||
-	     e->wording->class == MESSAGES_CGROUP_KILL) &&
-	    messages_known(e->rss) && e->rss.high && e->rss.high < LITTLE_BYTES)
-		facts |= F(FILLED);
-	if (strstr(e->text, "1455") || strstr(e->traceback.user.file, ":\\") ||
-	    c->set[MESSAGES_SET_WINDOWS].line)
-		facts |= F(WINDOWS);
-	return facts;
+	return when(!strncmp(e->process, "python", 6) || family == MESSAGES_PYTHON ||
+			    family == MESSAGES_DATALOADER,
+		    F(PYTHON)) |
+	       when(family == MESSAGES_NCCL, F(NCCL)) |
+	       when(family == MESSAGES_DATALOADER || strstr(e->text, "/torch_"), F(WORKERS)) |
+	       when(tried && e->oom.tried.low >= LARGE_BYTES, F(LARGE)) |
+	       when(class == MESSAGES_HOST && family != MESSAGES_DATALOADER && tried &&
+			    e->oom.tried.high < LITTLE_BYTES,
+		    F(FILLED)) |
+	       when((class == MESSAGES_HOST_KILL || class == MESSAGES_CGROUP_KILL) &&
+			    messages_known(e->rss) && e->rss.high && e->rss.high < LITTLE_BYTES,
+		    F(FILLED)) |
+	       when(strstr(e->text, "1455") || strstr(e->traceback.user.file, ":\\") ||
+			    c->set[MESSAGES_SET_WINDOWS].line,
+		    F(WINDOWS));
 }
 
 static uint64_t facts_of(const struct messages_event *e, const struct findings_told *t,
 			 const struct messages_context *c)
 {
-	uint64_t facts = t->free_enough ? F(FREE) : 0;
+	bool outside = messages_known(t->outside);
+	uint64_t facts = when(outside && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t),
+			      F(OUTSIDE));
 
-	if (messages_known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN &&
-	    would_serve(e, t))
-		facts |= F(OUTSIDE);
 	facts |= facts_of_words(e) | facts_of_numbers(e, t) | facts_of_sizes(e, t) |
-		 facts_of_share(e, c) | facts_of_limit(e);
-	if (t->elsewhere || !messages_known(e->oom.reserved) ||
-	    (messages_known(t->outside) && t->outside.low > e->oom.reserved.high))
-		facts |= F(ELSEWHERE);
-	if (is_fork(e, c))
-		facts |= F(FORK);
-	if (findings_one_buffer(e, c))
-		facts |= F(ONE_BUFFER);
-	if (findings_own_heap(e))
-		facts |= F(HEAP);
-	if (facts & F(OUTSIDE) || t->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		facts |= F(HELD);
-	if (c->set[MESSAGES_SET_DECODING].line)
-		facts |= F(DECODING);
-	facts |= facts_of_program(e, c);
-	/* the words of up to 2.0 */
-	if (facts & F(WINDOWS) || e->oom.old_format || strstr(e->text, "already allocated;"))
-		facts |= F(FIXED);
-	return facts;
+		 facts_of_share(e, c) | facts_of_limit(e) | facts_of_program(e, c);
+	/* without expandable segments: the words of up to 2.0 */
+	return facts | when(t->free_enough, F(FREE)) |
+	       when(t->elsewhere || !messages_known(e->oom.reserved) ||
+			    (outside && t->outside.low > e->oom.reserved.high),
+		    F(ELSEWHERE)) |
+	       when(is_fork(e, c), F(FORK)) | when(findings_one_buffer(e, c), F(ONE_BUFFER)) |
+	       when(findings_own_heap(e), F(HEAP)) |
+	       when(facts & F(OUTSIDE) || t->bound_by == FINDINGS_BOUND_OTHER_PROCESS, F(HELD)) |
+	       when(c->set[MESSAGES_SET_DECODING].line, F(DECODING)) |
+	       when(facts & F(WINDOWS) || e->oom.old_format ||
+			    strstr(e->text, "already allocated;"),
+		    F(FIXED));
 }
 
 /* Of which settings the text shows that no more of them can help. */

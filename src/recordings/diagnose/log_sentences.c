@@ -1,5 +1,5 @@
 /* The verdict of a death that only its text shows, in sentences: the headline, the numbers behind it, what it may be. */
-#include "diagnose.h"
+#include "log_rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,31 +12,6 @@ static struct plim_interval sentence_range_of(struct messages_bytes b)
 
 /* ---- moments ---- */
 
-static const char *const means[MESSAGES_MOMENTS] = {
-	[MESSAGES_LOADING] = "it died while weights were loaded or moved: nothing of a step was "
-			     "there yet",
-	[MESSAGES_FORWARD] = "it died in a forward pass, which keeps activations for the backward "
-			     "pass: in the first step the batch is too large, later it is the "
-			     "longest batch or something that was kept",
-	[MESSAGES_BACKWARD] =
-		"it died in a backward pass: gradients are allocated there in the first "
-		"step; later its own temporaries are what is large, while activations "
-		"are given back",
-	[MESSAGES_FIRST_STEP] =
-		"it died while the optimizer made its state, which happens once, in "
-		"its first step: more of it was still to come (Adam: two tensors "
-		"of the size of each parameter)",
-	[MESSAGES_OPTIMIZER] = "it died in an optimizer step: foreach, PyTorch's default, makes "
-			       "lists as large as the parameters there",
-	[MESSAGES_EVAL] = "it died in evaluation: outputs that are kept on the GPU pile up there, "
-			  "and a graph is kept where no_grad is missing",
-	[MESSAGES_GENERATION] = "it died in generation: a language model's KV cache grows with "
-				"every token, sequence and layer",
-	[MESSAGES_SAVING] = "it died while a checkpoint was saved: gathering the state needs room "
-			    "for it once more",
-	[MESSAGES_DATA] = "it died while batches were made or moved",
-};
-
 /* What a moment means, one sentence; NULL: nothing is known of it. */
 static const char *moment_means(const struct messages_event *e, const struct messages_context *c)
 {
@@ -45,7 +20,7 @@ static const char *moment_means(const struct messages_event *e, const struct mes
 	return e->wording->class == MESSAGES_DEVICE || e->traceback.moment == MESSAGES_LOADING ||
 			       e->traceback.moment == MESSAGES_SAVING ||
 			       e->traceback.moment == MESSAGES_DATA
-		       ? means[e->traceback.moment]
+		       ? log_moments[e->traceback.moment].means
 		       : NULL;
 }
 
@@ -224,96 +199,44 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 
 /* ---- causes ---- */
 
-enum place { ON_GPU, ON_OTHER_GPU, ON_GPU_ALONE, ON_HOST, IN_SHM, PLACES };
-
-static const struct {
-	const char *because, *decided_by;
-} reasons[PLACES][4] = {
-	[ON_GPU] = {
-		[FINDINGS_CAUSE_CAPACITY] = {
-			"the step needs more than there is",
-			"what the step had still to allocate: a recording of the death shows it" },
-		[FINDINGS_CAUSE_FRAGMENTATION] = {
-			"what was free lay in pieces that were each too small",
-			"plimsoll whatif on a recording; or, with PyTorch 2.1 or newer and not on "
-			"Windows, the same run under "
-			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" },
-		[FINDINGS_CAUSE_LEAK] = {
-			"something was kept from step to step",
-			"torch.cuda.memory_allocated() at the same line of each step: climbing is a "
-			"leak" },
-	},
-	/* PyTorch's on a back end that torch.cuda and plimsoll's recordings do not know, or without Python */
-	[ON_OTHER_GPU] = {
-		[FINDINGS_CAUSE_CAPACITY] = {
-			"the step needs more than there is",
-			"the same run with half the batch or input: it fits, or asks for half as much" },
-		[FINDINGS_CAUSE_FRAGMENTATION] = {
-			"what was free lay in pieces that were each too small",
-			"the same step in a new process: gaps come with time" },
-		[FINDINGS_CAUSE_LEAK] = {
-			"something was kept from step to step",
-			"the memory in use that the back end shows, at the same line of each step: "
-			"climbing is a leak" },
-	},
-	/* of engines that keep no cache of blocks */
-	[ON_GPU_ALONE] = {
-		[FINDINGS_CAUSE_CAPACITY] = {
-			"what it holds and what it asked for are more than the GPU had left",
-			"nvidia-smi just before: what else was on the GPU" },
-		[FINDINGS_CAUSE_FRAGMENTATION] = {
-			"what was free lay in pieces that were each too small",
-			"the same run with the program's memory pool switched off" },
-		[FINDINGS_CAUSE_LEAK] = {
-			"something was kept that is no longer needed",
-			"nvidia-smi over time: climbing is a leak" },
-	},
-	[ON_HOST] = {
-		[FINDINGS_CAUSE_CAPACITY] = {
-			"the job needs more host memory than it was given",
-			"does it die at the same place again, soon after the start or at a load or "
-			"save" },
-		[FINDINGS_CAUSE_LEAK] = {
-			"host memory grew as it ran: workers that copy the data set, lists that grow",
-			"resident memory (ps, sacct MaxRSS) over time: climbing is a leak" },
-	},
-	[IN_SHM] = {
-		[FINDINGS_CAUSE_CAPACITY] = {
-			"the batches under way need more than /dev/shm has",
-			"df -h /dev/shm while it runs" },
-		[FINDINGS_CAUSE_LEAK] = {
-			"dead jobs left segments behind",
-			"ls -l /dev/shm when nothing runs" },
-	},
-};
-
-static enum place sentence_place_of(enum messages_class class)
+static const struct log_reason *reason_of(enum log_place place, enum findings_cause cause)
 {
-	return class <= MESSAGES_BUDGET ? ON_GPU : class == MESSAGES_SHARED ? IN_SHM : ON_HOST;
+	const struct log_reason *r = log_reasons;
+
+	while (r->because && (r->place != place || r->cause != cause))
+		r++;
+	return r;
+}
+
+static enum log_place sentence_place_of(enum messages_class class)
+{
+	return class <= MESSAGES_BUDGET   ? LOG_ON_GPU
+	       : class == MESSAGES_SHARED ? LOG_IN_SHM
+					  : LOG_ON_HOST;
 }
 
 static enum plim_status fill_causes(const struct diagnose_text *x, const struct findings_told *t,
 				    const struct messages_context *c, struct plim_verdict *v,
 				    struct plim_err *err)
 {
-	enum place place = sentence_place_of(x->event->wording->class);
+	enum log_place place = sentence_place_of(x->event->wording->class);
 
 	if (!t->ranked_count)
 		return PLIM_OK;
 	v->causes = arena_take(x->arena, t->ranked_count, sizeof(*v->causes), err);
 	if (!v->causes)
 		return mem_status(err);
-	if (place == ON_GPU && !findings_is_pytorch(c))
-		place = ON_GPU_ALONE;
-	else if (place == ON_GPU &&
+	if (place == LOG_ON_GPU && !findings_is_pytorch(c))
+		place = LOG_ON_GPU_ALONE;
+	else if (place == LOG_ON_GPU &&
 		 ((c->backend != MESSAGES_BACKEND_CUDA && c->backend != MESSAGES_BACKEND_ROCM) ||
 		  c->set[MESSAGES_TASK_NATIVE].line))
-		place = ON_OTHER_GPU;
+		place = LOG_ON_OTHER_GPU;
 	for (size_t i = 0; i < t->ranked_count; i++)
 		v->causes[i] = (struct plim_verdict_cause){
 			(enum plim_cause)t->ranked[i],
-			reasons[place][t->ranked[i]].because,
-			reasons[place][t->ranked[i]].decided_by,
+			reason_of(place, t->ranked[i])->because,
+			reason_of(place, t->ranked[i])->decided_by,
 		};
 	v->cause_count = t->ranked_count;
 	return PLIM_OK;

@@ -301,9 +301,7 @@ static const char *device_held(const struct diagnose_text *x, const struct findi
 	else if (messages_known(o->total) && messages_known(o->allocated) &&
 		 !messages_known(o->reserved) && o->total.low > o->allocated.high)
 		snprintf(others, sizeof(others), "; %s cached, free or held by others",
-			 messages_size(
-				 a, (struct messages_bytes){ o->total.low - o->allocated.high,
-							     o->total.high - o->allocated.low }));
+			 messages_size(a, messages_less(o->total, o->allocated)));
 	else if (messages_known(o->others) && o->others.high && !messages_known(o->total))
 		snprintf(others, sizeof(others), "; %s by other allocations",
 			 messages_size(a, o->others));

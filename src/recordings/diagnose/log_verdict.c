@@ -6,7 +6,7 @@
  * that was not allocated, in whatever pieces, is less than the request.  Capacity is certain only
  * where nothing can have piled up yet.  Everything else is a ranking.
  */
-#include "diagnose.h"
+#include "log_rows.h"
 
 #include <string.h>
 
@@ -30,20 +30,6 @@
 #define ALIKE_PART 10 /* of a rank's memory: ranks of one job differ by less */
 
 #define MIB ((uint64_t)1 << 20)
-
-static struct messages_bytes plus(struct messages_bytes a, struct messages_bytes b)
-{
-	const uint64_t most = PLIM_UNKNOWN - 1;
-
-	return (struct messages_bytes){ a.low < most - b.low ? a.low + b.low : most,
-					a.high < most - b.high ? a.high + b.high : most };
-}
-
-static struct messages_bytes less(struct messages_bytes a, struct messages_bytes b)
-{
-	return (struct messages_bytes){ a.low > b.high ? a.low - b.high : 0,
-					a.high > b.low ? a.high - b.low : 0 };
-}
 
 /*
  * The driver is asked for a segment: 2 MiB for up to 1 MiB, 20 MiB for up to 10, else rounded up to
@@ -128,7 +114,7 @@ static uint64_t decides(const struct messages_oom *o)
 /* XPU does not say what was free: PyTorch can have had anything from what it holds to the whole GPU. */
 static void judge_unseen(const struct messages_oom *o, struct findings_told *t)
 {
-	if (messages_known(o->tried) && less(o->total, o->reserved).low >= o->tried.high)
+	if (messages_known(o->tried) && messages_less(o->total, o->reserved).low >= o->tried.high)
 		t->bound_by = FINDINGS_BOUND_UNKNOWN;
 	else
 		t->bound = (struct messages_bytes){ o->reserved.low, o->total.high };
@@ -145,18 +131,19 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 		return;
 	}
 	t->bound_certain = 1;
-	t->outside = less(o->total, plus(o->reserved, o->free));
+	t->outside = messages_less(o->total, messages_plus(o->reserved, o->free));
 	if (!messages_known(o->others)) {
 		/* no NVML: whose the rest is, is not reported */
 		if (t->outside.low >= decides(o) && t->outside.low >= UNTOLD_BYTES &&
 		    (!o->old_format || t->outside.low >= o->reserved.high / UNTOLD_PART) &&
-		    (!messages_known(o->tried) || plus(t->outside, o->free).high >= o->tried.low))
+		    (!messages_known(o->tried) ||
+		     messages_plus(t->outside, o->free).high >= o->tried.low))
 			t->bound_by = FINDINGS_BOUND_UNKNOWN;
 		return;
 	}
 	t->own_outside = (struct messages_bytes){ 0, 0 };
 	if (messages_known(o->this_process))
-		t->own_outside = less(o->this_process, o->reserved);
+		t->own_outside = messages_less(o->this_process, o->reserved);
 	/* whoever holds more of the GPU comes first */
 	if (o->others.low >= decides(o) && o->others.low >= t->own_outside.low &&
 	    o->others.high >= (messages_known(o->this_process) ? o->this_process : o->reserved).low)
@@ -169,7 +156,7 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 static int is_over_limit(const struct messages_oom *o)
 {
 	return messages_known(o->reserved) && messages_known(o->tried) &&
-	       plus(o->reserved, o->tried).low > o->allowed.high;
+	       messages_plus(o->reserved, o->tried).low > o->allowed.high;
 }
 
 /* An engine that shows its own pool's limit, and what of it was in use. */
@@ -179,7 +166,7 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 	    !messages_known(e->used) || messages_known(t->bound))
 		return;
 	t->bound = e->limit;
-	t->room = less(e->limit, e->used);
+	t->room = messages_less(e->limit, e->used);
 }
 
 #define NEARLY_PART 16 /* of a request: what is left next to it, if that is less */
@@ -187,9 +174,10 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 /* Nearly all that was free, in one piece: simply too little. */
 static int is_nearly(const struct messages_oom *o)
 {
-	return o->free.low < plus(o->tried, (struct messages_bytes){ o->tried.low / NEARLY_PART,
-								     o->tried.high / NEARLY_PART })
-				     .high;
+	return o->free.low <
+	       messages_plus(o->tried, (struct messages_bytes){ o->tried.low / NEARLY_PART,
+								o->tried.high / NEARLY_PART })
+		       .high;
 }
 
 #define PLENTY 64 /* times what was asked for: no gaps between a library's blocks explain that */
@@ -232,16 +220,16 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 		if (t->nearly && messages_known(o->total) && o->tried.low >= o->total.high / 2)
 			t->bound_by = FINDINGS_BOUND_DEVICE;
 		if (messages_known(o->reserved) && messages_known(o->free))
-			t->bound = plus(o->reserved, o->free);
+			t->bound = messages_plus(o->reserved, o->free);
 		t->bound_certain &= e->wording->sure;
 	}
 	t->request = request_of(o->tried);
 	if (messages_known(t->bound) && messages_known(o->allocated))
-		t->room = less(t->bound, o->allocated);
+		t->room = messages_less(t->bound, o->allocated);
 	/* MPS: what else of the system's GPU memory counts into what is allowed */
 	if (messages_known(t->room) && messages_known(o->allowed) && messages_known(o->others) &&
 	    !messages_known(o->total))
-		t->room = less(t->room, o->others);
+		t->room = messages_less(t->room, o->others);
 	judge_pool(e, t);
 	/* what the figures exclude is not ranked: someone else has most of the GPU */
 	t->elsewhere = t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(t->outside) &&
@@ -283,89 +271,26 @@ static void judge_bound(const struct messages_event *e, struct findings_told *t)
 
 /* ---- the cause ---- */
 
-#define C FINDINGS_CAUSE_CAPACITY
-#define F FINDINGS_CAUSE_FRAGMENTATION
-#define L FINDINGS_CAUSE_LEAK
-#define NONE FINDINGS_CAUSE_UNKNOWN
-
-/* What is known next to the moment; the first row of the ranking whose words all fit counts. */
-enum {
-	NO_ROOM = 1,   /* the request is larger than all room */
-	BEGINNING = 2, /* nothing can have piled up: no step is done, or the model is loaded */
-	HEADROOM = 4,  /* some of the bound would have been left behind the request */
-	HEADROOM_LARGE = 8,
-	NUMBERS = 16, /* the text shows them */
-	GPU = 32,
-	SHARE = 64, /* a server's own, which it measured itself */
-	LATE = 128  /* whole epochs had fitted: each batch of the data set had */
-};
-
-static const struct ranking {
-	unsigned needs, moments; /* moments: bits, 0: any */
-	enum findings_cause causes[FINDINGS_CAUSES];
-	const char *why; /* for who reads this table */
-} rankings[] = {
-	{ GPU | NO_ROOM | BEGINNING, 0, { C, NONE, NONE }, "too large from the start" },
-	{ GPU | NO_ROOM, 1u << MESSAGES_EVAL, { L, C, NONE }, "outputs pile up in eval" },
-	{ GPU | NO_ROOM | LATE, 0, { L, C, NONE }, "no gaps, and all of the data had fitted" },
-	{ GPU | NO_ROOM, 0, { C, L, NONE }, "no gaps: too large, or too much was kept" },
-	{ GPU | NUMBERS, 1u << MESSAGES_FIRST_STEP, { C, F, NONE }, "state is still to come" },
-	{ GPU | NUMBERS | BEGINNING | HEADROOM,
-	  1u << MESSAGES_LOADING,
-	  { C, F, NONE },
-	  "a piece of some size was free" },
-	{ GPU | NUMBERS | BEGINNING, 1u << MESSAGES_LOADING, { C, NONE, NONE }, "weights" },
-	{ GPU | NUMBERS | BEGINNING | HEADROOM_LARGE,
-	  1u << MESSAGES_BACKWARD,
-	  { F, C, NONE },
-	  "backward gives memory back" },
-	{ GPU | NUMBERS | BEGINNING,
-	  0,
-	  { C, F, NONE },
-	  "the first step: the most is still to come" },
-	{ GPU | NUMBERS | HEADROOM,
-	  1u << MESSAGES_BACKWARD,
-	  { F, C, L },
-	  "backward gives memory back" },
-	{ GPU | NUMBERS, 1u << MESSAGES_EVAL, { L, C, F }, "outputs pile up in eval" },
-	{ GPU | NUMBERS | LATE | HEADROOM_LARGE,
-	  0,
-	  { F, L, C },
-	  "all of the data had fitted; one piece would have served it" },
-	{ GPU | NUMBERS | LATE, 0, { L, F, C }, "all of the data had fitted" },
-	{ GPU | NUMBERS | HEADROOM_LARGE, 1u << MESSAGES_FORWARD, { C, F, L }, "forward goes on" },
-	{ GPU | NUMBERS | HEADROOM_LARGE, 0, { F, C, L }, "one piece would have served it" },
-	{ GPU | NUMBERS, 0, { C, L, F }, "it was nearly full either way" },
-	{ GPU | BEGINNING, 0, { C, NONE, NONE }, "nothing can have piled up" },
-	{ GPU, 0, { C, L, F }, "no numbers" },
-	{ SHARE, 0, { C, NONE, NONE }, "it counted what it needs" },
-	{ BEGINNING, 0, { C, NONE, NONE }, "nothing can have piled up" },
-	{ 0, 0, { C, L, NONE }, "host memory has no gaps that matter" },
-};
-
-#undef C
-#undef F
-#undef L
-#undef NONE
+#define F(fact) (1u << LOG_##fact)
 
 static unsigned facts_of(const struct messages_event *e, const struct findings_told *t)
 {
-	unsigned facts = e->wording->class == MESSAGES_DEVICE   ? GPU
-			 : e->wording->class == MESSAGES_BUDGET ? SHARE
+	unsigned facts = e->wording->class == MESSAGES_DEVICE   ? F(GPU)
+			 : e->wording->class == MESSAGES_BUDGET ? F(SHARE)
 								: 0;
 	uint64_t left;
 
 	if (e->traceback.moment == MESSAGES_LOADING || e->traceback.fresh ||
 	    e->traceback.moment == MESSAGES_FIRST_STEP)
-		facts |= BEGINNING;
-	if (!(facts & GPU) || !messages_known(t->room) || !messages_known(t->request))
+		facts |= F(BEGINNING);
+	if (!(facts & F(GPU)) || !messages_known(t->room) || !messages_known(t->request))
 		return facts;
-	facts |= NUMBERS | (t->no_room ? NO_ROOM : 0);
+	facts |= F(NUMBERS) | (t->no_room ? F(NO_ROOM) : 0);
 	left = t->room.low > t->request.high ? t->room.low - t->request.high : 0;
 	if (left > t->bound.low / HEADROOM_PART)
-		facts |= HEADROOM;
+		facts |= F(HEADROOM);
 	if (left > t->bound.low / HEADROOM_LARGE_PART)
-		facts |= HEADROOM | HEADROOM_LARGE;
+		facts |= F(HEADROOM) | F(HEADROOM_LARGE);
 	return facts;
 }
 
@@ -384,20 +309,20 @@ static void leave_out(struct findings_told *t, enum findings_cause cause)
 static void rank(const struct messages_event *e, const struct messages_context *c, unsigned facts,
 		 struct findings_told *t)
 {
-	const struct ranking *r = rankings;
+	const struct log_ranking *r = log_rankings;
 	enum messages_moment moment = findings_moment(e, c);
 
 	if (c->set[MESSAGES_TASK_EPOCHS].line && c->set[MESSAGES_TASK_EPOCHS].line <= e->line &&
-	    !(facts & BEGINNING))
-		facts |= LATE;
-	while ((facts & r->needs) != r->needs || (r->moments && !(r->moments & 1u << moment)))
+	    !(facts & F(BEGINNING)))
+		facts |= F(LATE);
+	while ((facts & r->facts) != r->facts || (r->moments && !(r->moments & 1u << moment)))
 		r++;
 	memcpy(t->ranked, r->causes, sizeof(t->ranked));
 	while (t->ranked_count < FINDINGS_CAUSES && t->ranked[t->ranked_count])
 		t->ranked_count++;
 	/* where there are no numbers; or all that was not allocated, joined, is less than the request */
 	if (findings_async(e) || findings_bare(e) ||
-	    (facts & NUMBERS && t->request.low > t->room.high && t->ranked_count > 2))
+	    (facts & F(NUMBERS) && t->request.low > t->room.high && t->ranked_count > 2))
 		leave_out(t, FINDINGS_CAUSE_FRAGMENTATION);
 }
 
