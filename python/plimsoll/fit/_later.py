@@ -39,14 +39,15 @@ def _taken(what: str, samples: int | None, work: Callable[[], int]) -> dict[str,
 class _Batches:
     """The same batch a few times, in place of an evaluation's loader."""
 
-    def __init__(self, loader: Any, batch: Any, count: int) -> None:
-        self.dataset, self.batch, self.count = loader.dataset, batch, count
+    def __init__(self, loader: Any, batch: Any, count: int, ended: Callable[[], None]) -> None:
+        self.dataset, self.batch, self.count, self.ended = loader.dataset, batch, count, ended
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[Any]:
-        return iter([self.batch] * self.count)
+        yield from [self.batch] * self.count
+        self.ended()
 
 
 @contextlib.contextmanager
@@ -72,7 +73,8 @@ def _evaluated(trainer: Any, name: str | None, loader: Any, batch: Any, batches:
     """The Trainer's own evaluation, of its first batches; gives bytes that all of `batches` need above the peak.
 
     What stays on the GPU grows from batch to batch: outputs until they go to the CPU, their copy as the next is appended, what a
-    metric keeps.  The peak of a forward pass and that of what is done between two grow by different steps.
+    metric keeps.  The peak of a forward pass and that of what is done between two grow by different steps; what is done after
+    the last one grows as what stays, which a forward pass shows.
     """
     gauge, step = _gauge.gauge, trainer.prediction_step
     forward: list[int] = []
@@ -86,15 +88,21 @@ def _evaluated(trainer: Any, name: str | None, loader: Any, batch: Any, batches:
         gauge.reset()
         return result
 
+    def ended() -> None:
+        between.append(gauge.peak()[0])
+        gauge.reset()
+
     by_batch = getattr(trainer.args, "batch_eval_metrics", False)
     until = batches if by_batch else min(batches, trainer.args.eval_accumulation_steps or batches)
     metrics = trainer.compute_metrics if by_batch or trainer.compute_metrics is None else lambda _: {}
     with _replaced(trainer, prediction_step=prediction_step, compute_metrics=metrics, log=lambda *_, **__: None,
-                   get_eval_dataloader=lambda *_, **__: _Batches(loader, batch, min(MEASURED, batches))), _replaced(trainer.callback_handler, callbacks=[]):
+                   get_eval_dataloader=lambda *_, **__: _Batches(loader, batch, min(MEASURED, batches), ended)), _replaced(trainer.callback_handler, callbacks=[]):
         trainer.evaluate(**({} if name is None else {"eval_dataset": name}))
-    between.append(gauge.peak()[0])
-    measured = max(forward + between)
-    return max(_grown(forward, until) if forward else 0, _grown(between[1:], until), measured) - measured
+    after = gauge.peak()[0]
+    measured = max(forward + between + [after])
+    if not forward:
+        return 0
+    return max(_grown(forward, until), _grown(between[1:], until), after + _grown(forward, until) - max(forward), measured) - measured
 
 
 def _evaluations(trainer: Any) -> Iterator[dict[str, Any]]:
