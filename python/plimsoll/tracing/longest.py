@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 import torch
 
@@ -15,7 +15,7 @@ __all__ = ["Longest"]
 def _shapes(batch: Any) -> tuple[Any, ...]:
     if isinstance(batch, torch.Tensor):
         return tuple(batch.shape)
-    values = list(batch.values()) if hasattr(batch, "keys") else batch if isinstance(batch, (list, tuple)) else []
+    values = list(batch.values()) if isinstance(batch, Mapping) else batch if isinstance(batch, (list, tuple)) else []
     return tuple(map(_shapes, values))
 
 
