@@ -287,21 +287,22 @@ struct line_reading {
 	enum series_side lasting; /* "Eval epoch: 3" is about those that follow without a step */
 	char lasting_word[16];
 	struct columns table;
-	bool traceback;           /* of Python, that goes on */
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
 	size_t counter;           /* bytes of "[007", once it has been seen */
-	bool block;               /* within a table of "| name | number |" lines */
-	char section[NAME_BYTES]; /* of it */
+	char section[NAME_BYTES]; /* of a block */
 	struct series_row_value held[HELD]; /* the last line of an evaluation that goes on */
 	size_t held_n;
 	double held_step;
 	uint64_t clock_at, table_at; /* where the first step or epoch is; the head of the table */
 	size_t early;                /* series that had values before it */
-	bool clocked, fresh;         /* there was one; a line of an epoch came before this one */
 	double counted;              /* the first of two numbers of a line */
 	double bar_length;           /* of the bar of an epoch; 0: none was seen */
-	bool in_table;               /* the line is a row of the table */
-	char clean[LINE_LONGEST];    /* the line without escape sequences and NULs */
+	bool traceback;              /* of Python, that goes on */
+	bool block;                  /* within a table of "| name | number |" lines */
+	bool clocked,
+		fresh; /* there was a first step or epoch; a line of an epoch came before this one */
+	bool in_table;            /* the line is a row of the table */
+	char clean[LINE_LONGEST]; /* the line without escape sequences and NULs */
 };
 
 static bool text_line_is_word(int c)
@@ -1150,7 +1151,7 @@ static void drop_redrawn(struct series_run *r)
 }
 
 /*
- * "Loss: 6.7" of a model card, "loss_weight=1.0" of the settings: values before the first step or epoch are none of the
+ * "Loss: 6.7" of a model card, "loss_weight=1.0" of the settings: values before the first step or epoch are not of the
  * training, unless one of them comes again without a step of its own.
  */
 static void look_for_clock(struct line_reading *g, bool clocked)

@@ -739,7 +739,7 @@ static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
 
 #define COUNTER_ROWS 6
 
-/* If hardly a row has a step and epochs are logged, or all steps are the same, it is none: "31/1330", "1/1" of a bar. */
+/* If hardly a row has a step and epochs are logged, or all steps are the same, that is not a step: "31/1330", "1/1" of a bar. */
 static enum plim_status drop_strays(struct series_run *r, struct plim_err *err)
 {
 	bool stands = r->rows_step >= COUNTER_ROWS && r->first_step == r->last_step;
@@ -890,7 +890,7 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 	if (!st && r->files.at[0].start && !r->part)
 		st = series_run_note(
 			r, err,
-			"values before the first step or epoch are none of the training: "
+			"values before the first step or epoch are not of the training: "
 			"left out");
 	if (!st && r->copies)
 		st = series_run_note(

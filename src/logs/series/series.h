@@ -313,7 +313,7 @@ struct series_run {
 	uint64_t rows, rows_no_step, counted_on;
 	const char *unknown[2]; /* names that recur in a text without a known one */
 	uint64_t
-		before; /* offset of the first step or epoch of a text, if rows before it are none of the training; else 0 */
+		before; /* offset of the first step or epoch of a text, if rows before it are not of the training; else 0 */
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */
