@@ -69,8 +69,8 @@ class Longest:
                 seen.last = loader
                 yield batch
 
-        torch.utils.data.DataLoader.__iter__ = batches
+        setattr(torch.utils.data.DataLoader, "__iter__", batches)
         try:
             yield
         finally:
-            torch.utils.data.DataLoader.__iter__ = plain
+            setattr(torch.utils.data.DataLoader, "__iter__", plain)
