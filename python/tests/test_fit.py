@@ -908,9 +908,19 @@ class Later(unittest.TestCase):
         self.assertEqual([_later._grown([10, 12, 16], batches) for batches in (1, 3, 4, 10)], [16, 16, 20, 44])
         self.assertEqual((_later._grown([10], 9), _later._grown([9, 8, 7], 9)), (10, 9))
 
+    def test_the_largest_step_counts(self):
+        """The peak of a measured setting is that of the step that needed most, not of the last."""
+        from plimsoll.fit import _notebook
+        peaks = iter([(9, 12, 0), (5, 12, 1)])
+        gauge = types.SimpleNamespace(begin=lambda: None, reset=lambda: None, gradients=lambda model: 0, seconds=lambda: 0.0, peak=lambda: next(peaks))
+        model = torch.nn.Linear(2, 2)
+        with unittest.mock.patch.object(_notebook._gauge, "gauge", gauge):
+            run = _notebook._measured(model, lambda model, batch: model(batch).sum(), torch.ones(4, 2), _ladder.Trial(4), "samples")
+        self.assertEqual((run.allocated_bytes, run.reserved_bytes, run.retries), (9, 12, 1))
+
     def test_planted_deaths(self):
         """Outputs that stay on the GPU and are copied there, and the evaluation of a loop of accelerate, also one that fits; fit_late.py has more."""
-        for name, enough in (("evaluation_keeps_outputs", False), ("evaluation_of_a_loop", False), ("evaluation_of_a_loop", True)):
+        for name, enough in (("evaluation_keeps_outputs", False), ("evaluation_of_a_loop", False), ("evaluation_of_a_loop", True), ("evaluation_has_another_head", True)):
             with self.subTest(name, enough=enough):
                 row = fit_late.measured(name, enough)
                 self.assertTrue(row["ok"], row)

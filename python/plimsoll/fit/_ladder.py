@@ -274,8 +274,11 @@ class _Tries:
 
     def seconds(self, estimate: Estimate) -> float:
         """As the last measured batch in as many parts was faster or slower than its own estimate."""
-        alike = [run for run in self.runs if run.fits and run.trial.parts == estimate.trial.parts]
-        return estimate.step_s * (alike[-1].step_s / self.estimates[alike[-1].trial].step_s if alike and self.estimates[alike[-1].trial].step_s > 0 else 1)
+        for run in reversed(self.runs):
+            own = self.estimates[run.trial].step_s
+            if run.fits and own > 0 and run.trial.parts == estimate.trial.parts:
+                return estimate.step_s * run.step_s / own
+        return estimate.step_s
 
     def chosen(self) -> Run | None:
         """The fastest that fits well, or else one that fits."""
@@ -284,10 +287,9 @@ class _Tries:
     def next(self) -> Trial | None:
         """The fastest that should fit, or what needs least, if nothing should, or this is the last try; None: no other is worth it."""
         best, tried, room = self.chosen(), [run.trial for run in self.runs], self.room()
-        found = bool(best and best.fits_well)
-        fitting = [e for e in self.estimates.values() if e.reserved_bytes <= room and e.trial not in tried
-                   and (best is None or not found or WORTH * self.seconds(e) < best.step_s)]
-        if not found and (not fitting or len(self.runs) == PROBES - 1):
+        most_s = best.step_s / WORTH if best is not None and best.fits_well else None
+        fitting = [e for e in self.estimates.values() if e.reserved_bytes <= room and e.trial not in tried and (most_s is None or self.seconds(e) < most_s)]
+        if most_s is None and (not fitting or len(self.runs) == PROBES - 1):
             least = min(self.estimates.values(), key=lambda e: (e.allocated_bytes, e.passes_bytes, e.step_s)).trial
             return None if least in tried else least
         return min(fitting, key=lambda e: (self.seconds(e), e.trial.parts, sum(e.trial.checkpointed))).trial if fitting else None

@@ -31,8 +31,8 @@ class Longest:
         self.last: Any = None       # the loader that gave a batch last
         self.trained: Any = None    # the one that gave the batch of the last backward pass
         self.shapes: dict[int, set[Any]] = {}  # of a loader's batches
-        self.is_wanted = self.is_given = False
-        self.lengths: dict[str, Any] = {}
+        self.is_wanted = False
+        self.lengths: dict[str, Any] = {}  # of the batch that was given
 
     def backward(self) -> None:
         self.trained = self.last
@@ -44,14 +44,18 @@ class Longest:
     def give(self) -> None:
         self.is_wanted = True
 
+    @property
+    def is_given(self) -> bool:
+        return bool(self.lengths)
+
     def _instead(self, loader: Any, batch: Any) -> Any:
-        if not self.is_wanted or self.is_given or loader is not self.trained:
+        if not self.is_wanted or loader is not self.trained:
             return batch
+        self.is_wanted = False
         try:
-            found, lengths = longest(loader, _samples(loader) or samples_of(batch) or 1)
+            found, self.lengths = longest(loader, _samples(loader) or samples_of(batch) or 1)
         except Exception:  # the data set's own: it is read in another order here
-            found, lengths = None, {}
-        self.is_wanted, self.is_given, self.lengths = found is not None, found is not None, lengths
+            found = None
         return batch if found is None else found
 
     def text(self) -> str:

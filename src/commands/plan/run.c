@@ -293,7 +293,9 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 		take_sequence(p, o);
 	if (!st)
 		st = plan_read_recipe(p, o, err);
-	if (!st && h->recipe.freeze != PLAN_FREEZE_NONE)
+	if (!st && h->recipe.freeze != PLAN_FREEZE_NONE && !h->model.towers[MODEL_VISION].layers)
+		st = plan_assume(p, "--freeze changes nothing: the model has no vision tower", err);
+	else if (!st && h->recipe.freeze != PLAN_FREEZE_NONE)
 		model_freeze_vision(&h->model, h->recipe.freeze == PLAN_FREEZE_PROJECTOR);
 	if (!st)
 		st = plan_find_limit(p, o, err);
