@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import json
 import os
+import random
 import pathlib
 import subprocess
 import sys
@@ -773,6 +774,30 @@ class Ladder(unittest.TestCase):
                     self.assertLessEqual(found.chosen.step_s, 1.05 * min(fitting), found.runs)
                 tries.append(len(found.runs))
         self.assertEqual(sorted(tries)[len(tries) // 2], 1)
+
+    def test_times_that_vary(self):
+        """Launches bound each part, and a time is up to 30 % too long: the setting that is chosen is at most 10 % slower than the best."""
+        layers = 8
+        for seed, share in itertools.product(range(20), (0.75, 0.55)):
+            chance = random.Random(seed)
+
+            def take(trial, limit, chance=chance):
+                each, count = -(-trial.samples // trial.parts), sum(trial.checkpointed)
+                need = 300 + each * (3 + 10 * (layers - count) + 10 * (count == layers)) + 100 * (trial.parts > 1 or trial.held)
+                exact = trial.parts * (45 + 0.2 * each) * (1 + 0.4 * count / layers)
+                return exact, self.took(trial, limit, need, exact * (1 + 0.3 * chance.random()))
+
+            limit = int(take(_ladder.Trial(32), 1 << 30)[1].allocated_bytes * share)
+            settings = [_ladder.Trial(32, parts, (count,) if count else ()) for parts in (1, 2, 4, 8) for count in range(layers + 1)]
+            best = min(exact for exact, run in (take(one, limit) for one in settings) if run.fits)
+            running = _ladder.search(32, limit, True, (layers,))
+            with self.subTest(seed=seed, share=share):
+                try:
+                    trial = next(running)
+                    while True:
+                        trial = running.send(take(trial, limit)[1])
+                except StopIteration as done:
+                    self.assertLessEqual(take(done.value.chosen.trial, limit)[0], 1.1 * best, done.value.runs)
 
     def test_no_more_than_three_whole_batches(self):
         for bend in (1.0, 1.3, 2.0, 5.0):

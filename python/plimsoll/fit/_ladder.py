@@ -114,6 +114,10 @@ class _Pair:
         slope = max(0.0, (whole - half) / (self.whole.trial.samples - self.half.trial.samples))
         return float(whole + slope * (samples - self.whole.trial.samples))
 
+    def seconds(self, samples: int) -> float:
+        """Of a step: no sample takes longer because there are more of them."""
+        return min(self.line("step_s", samples), self.whole.step_s * samples / self.whole.trial.samples)
+
 
 @dataclass
 class _Slices:
@@ -129,21 +133,21 @@ class _Slices:
     every: _Pair | None = None
     each: list[tuple[int, int, _Pair]] = field(default_factory=list)  # number of a list, layers of it, their steps; the cheapest first
 
-    def layer(self, name: str, samples: int) -> list[float]:
-        """What a layer of each list adds to the field."""
-        found = [0.0] * len(self.sizes)
-        for number, count, pair in self.each:
-            found[number] = (pair.line(name, samples) - self.base.line(name, samples)) / count
-        return found
-
-    def checkpointed(self, trial: Trial, each: int) -> tuple[float, float]:
-        """(bytes, seconds) that the trial's layers add."""
+    def slower(self, checkpointed: tuple[int, ...]) -> float:
+        """Seconds that these layers add to a step, of those that it takes as it is; of as many samples, as lines of few would differ by chance."""
         assert self.every is not None
-        seconds, all_of_them = self.layer("step_s", trial.samples), self.every.line("step_s", trial.samples) - self.base.line("step_s", trial.samples)
-        whole = sum(s * n for s, n in zip(seconds, self.sizes))
-        share = sum(s * n for s, n in zip(seconds, trial.checkpointed)) / whole if whole > 0 else sum(trial.checkpointed) / sum(self.sizes)
-        saved = sum(b * n for b, n in zip(self.layer("passes_bytes", each), trial.checkpointed))
-        return max(saved, self.every.line("passes_bytes", each) - self.base.line("passes_bytes", each)), max(0.0, all_of_them) * share
+        own = self.base.whole.step_s
+        layer = {number: max(0.0, pair.whole.step_s - own) / count for number, count, pair in self.each}
+        whole = sum(layer.get(number, 0.0) * size for number, size in enumerate(self.sizes))
+        share = sum(layer.get(n, 0.0) * count for n, count in enumerate(checkpointed)) / whole if whole > 0 else sum(checkpointed) / sum(self.sizes)
+        return max(0.0, self.every.whole.step_s - own) * share / own if own > 0 else 0.0
+
+    def saved(self, checkpointed: tuple[int, ...], samples: int) -> float:
+        """Bytes that these layers add to the passes: fewer than none."""
+        assert self.every is not None
+        base = self.base.line("passes_bytes", samples)
+        layers = sum((pair.line("passes_bytes", samples) - base) / count * checkpointed[number] for number, count, pair in self.each)
+        return max(layers, self.every.line("passes_bytes", samples) - base)
 
     def estimate(self, trial: Trial, limit_bytes: int) -> Estimate | None:
         """None: what it changes was not measured.
@@ -154,12 +158,12 @@ class _Slices:
         if trial.checkpointed and self.every is None or trial.parts > 1 and self.halved is None:
             return None
         each = -(-trial.samples // trial.parts)
-        passes, seconds = self.base.line("passes_bytes", each), self.base.line("step_s", trial.samples)
-        if trial.checkpointed:
-            more = self.checkpointed(trial, each)
-            passes, seconds = passes + more[0], seconds + more[1]
+        passes, seconds = self.base.line("passes_bytes", each), self.base.seconds(trial.samples)
         if trial.parts > 1 and self.halved is not None:
             seconds += (trial.parts - 1) * max(0.0, self.halved.step_s - self.base.whole.step_s)
+        if trial.checkpointed:
+            passes += self.saved(trial.checkpointed, each)
+            seconds *= 1 + self.slower(trial.checkpointed)
         needed = passes if trial.parts > 1 or trial.held else max(passes - self.base.whole.held_bytes, self.base.line("passes_bytes", 0))
         needed = max(needed, self.base.whole.step_bytes)
         reserved = needed + self.spare(bool(trial.checkpointed), each)
