@@ -7,8 +7,10 @@
  */
 #include "parts.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #define CUTS_MAX 64  /* resumes of one series; beyond that its steps mean something else */
@@ -17,21 +19,31 @@
 const char *const series_kind_names[] = { "unknown", "trainer_state", "tensorboard", "csv",
 					  "json",    "wandb",         "mlflow",      "text" };
 
+void series_row_restart(struct series_run *r)
+{
+	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
+	r->clock_first = r->clock_most = r->clock_last = NAN;
+	r->step_base = 0;
+}
+
 static void forget_series_run(struct series_run *r)
 {
 	r->points = r->set_aside = r->bytes = 0;
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
-	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
-	r->step_base = 0;
-	r->copies = r->before = r->single = 0;
+	series_row_restart(r);
+	r->copies = r->before = r->single = r->results = 0;
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = r->unknown[0] = r->unknown[1] = NULL;
-	r->clock_first = r->clock_most = r->clock_last = r->epochs = NAN;
+	r->epochs = NAN;
 	r->splits = r->over = r->rounds_from_0 = false;
+	r->heading_n = 0;
+	r->head_n = r->part ? r->head_n : 0; /* the run before has read its lines */
+	memset(r->titles_seen, 0, sizeof(r->titles_seen));
+	r->new_title = false;
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
 
@@ -348,6 +360,41 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	return st ? st : plot(r, c, step, value, err);
 }
 
+/* ---- lists ---- */
+
+#define HELD_MOST (1u << 18) /* numbers of lists that wait */
+
+static int run_by_place(const void *a, const void *b)
+{
+	const struct series_held *x = a, *y = b;
+
+	return x->at != y->at ? (x->at > y->at ? 1 : -1) : x->order > y->order ? 1 : -1;
+}
+
+enum plim_status series_give_held(struct series_run *r, struct series_lists *l,
+				  struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (l->held.n)
+		qsort(l->held.at, l->held.n, sizeof(*l->held.at), run_by_place);
+	for (size_t i = 0; !st && i < l->held.n; i++)
+		st = series_run_point(r, l->held.at[i].series, l->held.at[i].at, NAN,
+				      l->held.at[i].value, err);
+	l->held.n = 0;
+	return st;
+}
+
+enum plim_status series_hold(struct series_run *r, struct series_lists *l, uint32_t series,
+			     double at, double value, struct plim_err *err)
+{
+	struct series_held one = { at, value, series, (uint32_t)l->held.n };
+
+	if (l->held.n < HELD_MOST)
+		return vec_push(r->mem, &l->held, one, err);
+	return series_run_point(r, series, at, NAN, value, err);
+}
+
 /* ---- rows ---- */
 
 void series_row_begin(struct series_run *r)
@@ -439,6 +486,46 @@ static bool begins_anew(const struct series_run *r, bool *known)
 #define BEGINNING 0.02 /* of a run's steps */
 #define EPOCHS_LEAST 2 /* after the first one, if the log does not say how many there are */
 
+void series_row_heading(struct series_run *r, const char *line, size_t n)
+{
+	uint64_t key = 1469598103934665603u;
+	bool letters = false;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)line[i];
+
+		letters |= isalpha(c) || c >= 128;
+		if (!isdigit(c) && !isspace(c))
+			key = (key ^ c) * 1099511628211u;
+	}
+	if (!letters)
+		return;
+	if (r->heading_n == SERIES_HEADING)
+		memmove(r->heading, r->heading + 1, --r->heading_n * sizeof(*r->heading));
+	r->heading[r->heading_n++] = key;
+	r->new_title |= !(r->titles_seen[key % SERIES_TITLES / 64] >> key % 64 & 1);
+	r->titles_seen[key % SERIES_TITLES / 64] |= 1ull << key % 64;
+}
+
+/* Do the lines before the row repeat those before the first one? */
+static bool has_head(const struct series_run *r)
+{
+	uint32_t n = r->head_n;
+
+	return n && n <= r->heading_n &&
+	       !memcmp(r->head, r->heading + r->heading_n - n, n * sizeof(*r->head));
+}
+
+static void end_heading(struct series_run *r)
+{
+	if (!r->rows && !r->part) {
+		r->head_n = r->heading_n;
+		memcpy(r->head, r->heading, sizeof(r->head));
+	}
+	r->heading_n = 0;
+	r->new_title = false;
+}
+
 /*
  * Where the rows' clock falls to its beginning, no training was resumed: another run begins, if the loss is that of
  * a beginning, and else only the count does.  True: the row belongs to another run.
@@ -455,8 +542,11 @@ static bool look_at_clock(struct series_run *r)
 		return false;
 	/* Batches begin anew with each epoch; epochs do so with another training only. */
 	anew = r->row_epoch <= r->epoch_first && r->row_epoch < r->last_epoch &&
-	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs) &&
+	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs ||
+		r->new_title || has_head(r)) &&
 	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
+	/* One line may head each epoch; several, each training. */
+	anew |= fell && r->head_n > 1 && has_head(r);
 	if ((anew || (fell && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && known) {
@@ -545,6 +635,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 		r->row.n = 0;
 		return PLIM_OK;
 	}
+	end_heading(r);
 	look_counter(r);
 	step = series_row_step(r);
 	if (!isnan(r->row_epoch))
@@ -778,6 +869,16 @@ static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/* Several arrays of rows, of phases or sides, are read as the keys say that they stand under. */
+static enum plim_status name_arrays(struct series_run *r, struct plim_err *err)
+{
+	if (!r->titles || r->titled)
+		return PLIM_OK;
+	r->titled = true;
+	r->obey.n = r->cuts.n = 0;
+	return read_again(r, err);
+}
+
 #define COLUMN_LINES 5
 
 /* Is there a loss, or another series that is judged? */
@@ -803,6 +904,7 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	    (r->points || r->single >= COLUMN_LINES)) {
 		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
 		r->column = st ? NULL : intern_text(&r->texts, id);
+		r->lone = r->column && r->bare <= 1;
 	} else if (r->played) {
 		r->players = true;
 	} else {
@@ -842,6 +944,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = read_as_text(r, err);
 	if (!st && !r->points)
 		st = name_values(r, err);
+	if (!st)
+		st = name_arrays(r, err);
 	if (!st)
 		st = drop_before(r, err);
 	if (!st)
@@ -892,6 +996,12 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 			r, err,
 			"values before the first step or epoch are not of the training: "
 			"left out");
+	if (!st && r->results)
+		st = series_run_note(r, err,
+				     "no step is logged, and the values of %llu series stand in "
+				     "lines with other words each: results, not a course, and not "
+				     "judged",
+				     (unsigned long long)r->results);
 	if (!st && r->copies)
 		st = series_run_note(
 			r, err, "%llu row%s the same as the row before: they count once",
