@@ -138,7 +138,9 @@ static bool is_deep_series(const struct reading *g)
 static enum plim_status array(struct reading *g, struct plim_err *err)
 {
 	struct series_run *r = g->in->run;
-	struct series_lists *held = g->depth > 1 ? &g->deep : &g->held;
+	bool row = g->lines && g->depth == 1;
+	struct series_lists *held = g->depth > 1 || row ? &g->deep : &g->held;
+	size_t row_n = r->row.n, held_n = held->held.n;
 	struct json_token t;
 	uint32_t series = SERIES_NONE;
 	double at = 0;
@@ -156,9 +158,11 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 		} else if (t.kind == JSON_ARRAY) {
 			st = json_skip(&g->json, &t, err);
 		} else if (t.kind == JSON_INTEGER || t.kind == JSON_DOUBLE) {
-			if (g->lines && g->depth == 1)
+			if (row)
 				st = element(g, list++, t.number, err);
-			else if (!g->prefix_n)
+			if (row && g->later)
+				continue;
+			if (!g->prefix_n)
 				r->single++;
 			else if (series == SERIES_NONE &&
 				 (g->depth == 1 || r->column || is_deep_series(g)))
@@ -167,6 +171,11 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 				st = series_hold(r, held, series, ++at, t.number, err);
 		}
 	}
+	/* Too long for a part of a row: "best": 0.3, "losses": [0.9, 0.8 ...] of the only document. */
+	if (list > LIST_MOST && !g->later)
+		r->row.n = row_n;
+	else if (row)
+		held->held.n = held_n;
 	return st;
 }
 

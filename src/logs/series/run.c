@@ -26,6 +26,13 @@ void series_row_restart(struct series_run *r)
 	r->step_base = 0;
 }
 
+static void end_gap(struct series_run *r)
+{
+	if (r->gap_n)
+		r->gap = (struct series_titles){ 0 };
+	r->gap_n = r->new_titles = r->head_new = r->head_again = 0;
+}
+
 static void forget_series_run(struct series_run *r)
 {
 	r->points = r->set_aside = r->bytes = 0;
@@ -40,10 +47,10 @@ static void forget_series_run(struct series_run *r)
 	r->best_checkpoint = r->unknown[0] = r->unknown[1] = NULL;
 	r->epochs = NAN;
 	r->splits = r->over = r->rounds_from_0 = false;
-	r->heading_n = 0;
-	r->head_n = r->part ? r->head_n : 0; /* the run before has read its lines */
-	memset(r->titles_seen, 0, sizeof(r->titles_seen));
-	r->new_title = false;
+	if (!r->part) /* the run before has read its lines */
+		r->head = (struct series_titles){ 0 };
+	r->between = (struct series_titles){ 0 };
+	end_gap(r);
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
 
@@ -482,14 +489,16 @@ static bool begins_anew(const struct series_run *r, bool *known)
 	return v > most && fabs(v - loss->first) <= fabs(v - loss->last);
 }
 
+#define STARTS 2       /* lines of the head that are repeated for the first time; */
+#define STARTS_WHOLE 8 /* or again: no epoch has so long a head */
 #define RUNS_MAX 256   /* of one file */
 #define BEGINNING 0.02 /* of a run's steps */
 #define EPOCHS_LEAST 2 /* after the first one, if the log does not say how many there are */
 
 void series_row_heading(struct series_run *r, const char *line, size_t n)
 {
-	uint64_t key = 1469598103934665603u;
-	bool letters = false;
+	uint64_t key = 1469598103934665603u, bit;
+	bool letters = false, again;
 
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)line[i];
@@ -498,32 +507,22 @@ void series_row_heading(struct series_run *r, const char *line, size_t n)
 		if (!isdigit(c) && !isspace(c))
 			key = (key ^ c) * 1099511628211u;
 	}
-	if (!letters)
+	bit = 1ull << key % 64;
+	key = key / 64 % 64;
+	if (!letters || r->gap.at[key] & bit)
 		return;
-	if (r->heading_n == SERIES_HEADING)
-		memmove(r->heading, r->heading + 1, --r->heading_n * sizeof(*r->heading));
-	r->heading[r->heading_n++] = key;
-	r->new_title |= !(r->titles_seen[key % SERIES_TITLES / 64] >> key % 64 & 1);
-	r->titles_seen[key % SERIES_TITLES / 64] |= 1ull << key % 64;
-}
-
-/* Do the lines before the row repeat those before the first one? */
-static bool has_head(const struct series_run *r)
-{
-	uint32_t n = r->head_n;
-
-	return n && n <= r->heading_n &&
-	       !memcmp(r->head, r->heading + r->heading_n - n, n * sizeof(*r->head));
-}
-
-static void end_heading(struct series_run *r)
-{
-	if (!r->rows && !r->part) {
-		r->head_n = r->heading_n;
-		memcpy(r->head, r->heading, sizeof(r->head));
-	}
-	r->heading_n = 0;
-	r->new_title = false;
+	r->gap.at[key] |= bit;
+	r->gap_n++;
+	if (!r->rows && !r->part)
+		r->head.at[key] |= bit;
+	again = (r->head.at[key] & bit) != 0;
+	r->head_again += again;
+	if (r->between.at[key] & bit)
+		return;
+	r->new_titles++;
+	r->head_new += again;
+	if (r->rows)
+		r->between.at[key] |= bit;
 }
 
 /*
@@ -533,9 +532,10 @@ static void end_heading(struct series_run *r)
 static bool look_at_clock(struct series_run *r)
 {
 	double clock = isnan(r->row_step) && isnan(r->last_row_step) ? r->row_epoch : r->row_step;
-	bool fell = clock < r->clock_last &&
-		    clock <= r->clock_first + BEGINNING * (r->clock_most - r->clock_first) &&
-		    !(r->row_epoch > r->epoch_first);
+	bool falls = clock < r->clock_last &&
+		     clock <= r->clock_first + BEGINNING * (r->clock_most - r->clock_first);
+	bool fell = falls && !(r->row_epoch > r->epoch_first),
+	     starts = r->head_new >= STARTS || r->head_again >= STARTS_WHOLE;
 	bool known = false, anew;
 
 	if (isnan(clock))
@@ -543,11 +543,12 @@ static bool look_at_clock(struct series_run *r)
 	/* Batches begin anew with each epoch; epochs do so with another training only. */
 	anew = r->row_epoch <= r->epoch_first && r->row_epoch < r->last_epoch &&
 	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs ||
-		r->new_title || has_head(r)) &&
+		r->new_titles) &&
 	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
-	/* One line may head each epoch; several, each training. */
-	anew |= fell && r->head_n > 1 && has_head(r);
-	if ((anew || (fell && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
+	/* A program that starts again prints again what it printed first; one line of that may head each epoch. */
+	anew |= fell && starts;
+	falls = fell || (falls && starts);
+	if ((anew || (falls && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && known) {
 		r->step_base += r->clock_most + (clock == 0) - (clock > 1 ? clock - 1 : 0);
@@ -635,7 +636,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 		r->row.n = 0;
 		return PLIM_OK;
 	}
-	end_heading(r);
+	end_gap(r);
 	look_counter(r);
 	step = series_row_step(r);
 	if (!isnan(r->row_epoch))

@@ -280,8 +280,10 @@ struct series_row_value {
 	double value;
 };
 
-#define SERIES_HEADING 4   /* lines in front of a training that are compared */
-#define SERIES_TITLES 4096 /* bits */
+/* Lines of a text that are no rows, by a bit of each. */
+struct series_titles {
+	uint64_t at[64];
+};
 
 struct series_run {
 	struct mem *mem;
@@ -305,18 +307,19 @@ struct series_run {
 	double epoch_first, step_epoch; /* the smallest one; that of the last row with a step */
 	/* The rows' clock: their steps, or epochs if they have none. */
 	double clock_first, clock_most, clock_last;
-	unsigned part;                 /* of its file: 0 is the first run of it */
-	bool splits;                   /* where a run begins anew, another may be read from there */
-	bool over;                     /* another begins at the file's offset */
-	bool followed;                 /* which was added to the set */
-	bool no_steps;                 /* steps are strays: epochs count */
-	bool titles;                   /* a document has arrays of rows under several keys: */
-	bool titled;                   /* the keys are part of the names */
-	uint64_t head[SERIES_HEADING]; /* of the lines before a text's first row */
-	uint64_t heading[SERIES_HEADING]; /* of those before the row that comes, the last ones */
-	uint32_t head_n, heading_n;       /* how many */
-	uint64_t titles_seen[SERIES_TITLES / 64]; /* a bit of each such line */
-	bool new_title;                           /* of one before the row that comes */
+	unsigned part; /* of its file: 0 is the first run of it */
+	bool splits;   /* where a run begins anew, another may be read from there */
+	bool over;     /* another begins at the file's offset */
+	bool followed; /* which was added to the set */
+	bool no_steps; /* steps are strays: epochs count */
+	bool titles;   /* a document has arrays of rows under several keys: */
+	bool titled;   /* the keys are part of the names */
+	/* Lines before a text's first row, and between rows; of those that came since the last row: */
+	struct series_titles head, between, gap;
+	unsigned gap_n;      /* lines since the last row that differ, */
+	unsigned new_titles; /* and that are new between rows; */
+	unsigned head_new;   /* of those, and of all, lines of the head */
+	unsigned head_again;
 	const char *counter; /* an unknown name that counts the rows as a step does; NULL: none */
 	double epochs;       /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	bool rounds_from_0;  /* of steps within rounds */
