@@ -65,6 +65,7 @@ struct failing {
 	unsigned ids;
 	enum plim_severity least;
 	bool by_severity;
+	bool follows; /* what comes may take back a warning that a loss diverged */
 };
 
 static bool is(const char *word, size_t n, const char *name)
@@ -107,6 +108,8 @@ static bool fails(const struct failing *f, const struct plim_finding *x)
 {
 	bool over = !isnan(x->end_step);
 
+	if (f->follows && !strcmp(x->id, "diverged") && x->severity != PLIM_SEVERITY_ERROR)
+		return false;
 	for (unsigned id = 0; id < PLIM_CURVES_ID_COUNT; id++)
 		if (f->ids >> id & 1 && !strcmp(x->id, plim_curves_id_name(id)))
 			return !over || id == PLIM_CURVES_SPIKE;
@@ -208,15 +211,17 @@ static int show_curves(const struct curves_opts *o, const struct plim_curves *c)
 	return CMD_DONE;
 }
 
-/* One line a finding, the first time it is there. */
+/* One line a finding, the first time it is there, and when it becomes an error. */
 static void say_new(const struct plim_curves *c, char **told, size_t *room, size_t *n)
 {
 	for (size_t i = 0; i < c->run_count; i++)
 		for (size_t j = 0; j < c->runs[i].finding_count; j++) {
 			const struct plim_finding *x = &c->runs[i].findings[j];
 			char key[300], line[40];
-			size_t k = (size_t)snprintf(key, sizeof(key), "\n%.180s|%s|%.15g\n",
-						    c->runs[i].source, x->id, x->step);
+			bool error = x->severity == PLIM_SEVERITY_ERROR;
+			size_t k = (size_t)snprintf(key, sizeof(key), "\n%.180s|%s|%.15g|%s",
+						    c->runs[i].source, x->id, x->step,
+						    error ? "error" : "");
 			time_t now = time(NULL);
 			struct tm tm;
 			char *grown;
@@ -308,6 +313,7 @@ static int curves_run(const void *values, int argc, char **argv)
 	code = take_failing(o->fail_on, &failing);
 	if (code)
 		return code;
+	failing.follows = follows;
 	if (o->output && !cmd_is_page(o->output))
 		return cmd_usage("-o writes a page: FILE.html, not '%.200s'", o->output);
 	if ((o->stop_file || o->run) && !o->fail_on)

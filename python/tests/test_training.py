@@ -118,6 +118,13 @@ class Monitor(unittest.TestCase):
         self.assertFalse(monitor.should_stop)
         self.assertEqual([f.id for f in monitor.findings if f.step >= 250], [])
 
+    def test_a_rise_that_may_come_back_does_not_stop(self):
+        for level, last, stops in ((1.5, 130, False), (1.5, 400, True), (9.5, 130, True)):
+            monitor = TrainingMonitor(stop_on=("diverged",))
+            self.feed(monitor, ((i, {"loss": (1.9 - 0.008 * i if i <= 100 else level) + 0.001 * (i % 3)}) for i in range(1, last)))
+            self.assertIn("diverged", [f.id for f in monitor.findings])
+            self.assertEqual(monitor.should_stop, stops)
+
     def test_damaged_state(self):
         monitor = TrainingMonitor()
         self.feed(monitor, noisy_run(n=50))

@@ -86,6 +86,23 @@ def goes_on(folder):
     lib.expect(process.wait(WAIT_S) == 0, "exit code", process.returncode, (folder / "said").read_text())
 
 
+def waits(folder):
+    """A rise that may still come back does not stop the job; one that has lasted does, and is said again."""
+    def losses(first, last):
+        return "".join(f'{{"step": {i}, "loss": {(1.9 - 0.008 * i if i <= 100 else 1.5) + 0.001 * (i % 3)}}}\n' for i in range(first, last))
+
+    log = folder / "run.jsonl"
+    log.write_text(losses(1, 130))
+    process = follow(folder, "--fail-on", "diverged", "--stop-file", "STOP")
+    wait_for("the warning", lambda: "warning  diverged" in (folder / "said").read_text(), process)
+    time.sleep(1.5)
+    lib.expect(not (folder / "STOP").exists() and process.poll() is None, "it stops by a warning")
+    with log.open("a") as f:
+        f.write(losses(130, 400))
+    lib.expect(process.wait(WAIT_S) == 1 and (folder / "STOP").exists(), "no stop", process.returncode)
+    lib.expect("error  diverged" in (folder / "said").read_text(), "the error is not said")
+
+
 def refuses(folder):
     """A command that fails, and a stop file that cannot be made, are errors of their own."""
     (folder / "run.jsonl").write_text(rows(1, 9, "NaN"))
@@ -97,10 +114,10 @@ def refuses(folder):
 
 def main():
     lib.start(sys.argv[1])
-    for test in (acts, goes_on, refuses):
+    for test in (acts, goes_on, waits, refuses):
         with tempfile.TemporaryDirectory() as folder:
             test(pathlib.Path(folder))
-    lib.finish("curves --follow: acts, goes on, refuses", least=4)
+    lib.finish("curves --follow: acts, goes on, waits, refuses", least=4)
 
 
 if __name__ == "__main__":

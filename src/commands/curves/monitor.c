@@ -114,8 +114,11 @@ const char *plim_monitor_should_stop(struct plim_monitor *m)
 	for (size_t i = 0; i < core->findings.n; i++) {
 		const struct series_finding *f = &core->findings.at[i];
 
+		/* What follows may take back that a loss diverged, until it is an error. */
 		if ((core->stop_on >> f->id & 1) && isnan(f->end) &&
-		    f->severity != PLIM_SEVERITY_INFO && series_finding_counts(core, f)) {
+		    f->severity >= (f->id == PLIM_CURVES_DIVERGED ? PLIM_SEVERITY_ERROR
+								  : PLIM_SEVERITY_WARNING) &&
+		    series_finding_counts(core, f)) {
 			series_tell(core, f, &m->words);
 			return m->words.title;
 		}

@@ -298,6 +298,8 @@ static const char *verdict_of(struct filling *f)
 	    o->best.series)
 		return arena_text(a, f->err, "no loss is logged, and '%s' alone is not judged",
 				  o->best.series);
+	if (f->r->results && f->r->monitor.train == SERIES_NONE && f->r->monitor.val == SERIES_NONE)
+		return "results without a step, no course: nothing to judge";
 	while (unknown + 1 < o->series_count && o->series[unknown].role != PLIM_ROLE_OTHER)
 		unknown++;
 	if (f->r->monitor.train == SERIES_NONE && f->r->monitor.val == SERIES_NONE)

@@ -683,6 +683,8 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
  * so many standard errors, and does not fall, or the smallest is the first.  Wider means see what is small next to the noise.
  */
 #define DIVERGED_TIMES 0.18 /* ln 1.2 */
+#define DIVERGED_SURE 1.1   /* ln 3: an error at once */
+#define DIVERGED_LASTS 6.0  /* times as long as it took to be found: an error */
 #define DIVERGED_CELLS 8
 #define FOUR 4
 static const struct {
@@ -765,6 +767,15 @@ static bool rises(const double *y, size_t n, size_t k, double errors, double sig
 	return true;
 }
 
+/* Noise makes a rise that does not last, or is small: an error is only what it does not take back. */
+static void judge_diverged(struct series_finding *f, double rise, double step)
+{
+	if (rise > DIVERGED_SURE ||
+	    (rise > 0.6 * f->number[2] &&
+	     step - f->detected >= DIVERGED_LASTS * (f->detected - f->step)))
+		f->severity = PLIM_SEVERITY_ERROR;
+}
+
 static void diverged_goes_on(struct series_monitor *m, struct series_finding *f, const double *y,
 			     size_t n, double step)
 {
@@ -777,6 +788,9 @@ static void diverged_goes_on(struct series_monitor *m, struct series_finding *f,
 		f->number[2] = last - least;
 		f->number[0] = exp(last);
 	}
+	if (f->severity ==
+	    PLIM_SEVERITY_WARNING) /* not one of two losses that play against each other */
+		judge_diverged(f, last - least, step);
 }
 
 static void look_diverged(struct series_monitor *m, uint32_t series, double step, double value)
@@ -807,11 +821,12 @@ static void look_diverged(struct series_monitor *m, uint32_t series, double step
 	f = series_raise(m, PLIM_CURVES_DIVERGED, series, w->history.at[at].last_step, step);
 	if (!f)
 		return;
-	f->severity = PLIM_SEVERITY_ERROR;
+	f->severity = PLIM_SEVERITY_WARNING;
 	f->confidence = fmin(0.99, 0.6 + 0.05 * (last - least) / (sigma * sqrt(2.0 / FOUR) + 1e-3));
 	f->number[0] = exp(last);
 	f->number[1] = exp(least);
 	f->number[2] = last - least;
+	judge_diverged(f, last - least, step);
 	f->number[3] = w->history.at[at].step;
 }
 

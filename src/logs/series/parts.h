@@ -48,6 +48,20 @@ uint32_t series_better_later(const struct series_monitor *m, uint32_t series, do
 /* Which way an evaluation of an untold direction went as the training improved: METRIC, ERROR; OTHER: unclear. */
 enum plim_role series_course(const struct series_watch *w);
 
+/* Numbers of lists that stand one after the other, though their values belong together: they wait until all are read. */
+struct series_held {
+	double at, value;
+	uint32_t series, order;
+};
+struct series_lists {
+	VEC(struct series_held) held;
+};
+enum plim_status series_hold(struct series_run *r, struct series_lists *l, uint32_t series,
+			     double at, double value, struct plim_err *err);
+/* The first values of all lists, then the second ones. */
+enum plim_status series_give_held(struct series_run *r, struct series_lists *l,
+				  struct plim_err *err);
+
 /* ---- statistics ---- */
 double series_median(double *at, size_t n); /* reorders */
 

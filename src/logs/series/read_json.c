@@ -8,28 +8,26 @@
 #include "parts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define NESTING 4
-#define HELD_MOST (1u << 18) /* numbers of arrays that wait for their document's end */
 #define PREFIX 256
 #define LIST_MOST 16 /* numbers of a list in a row */
 
-/* A number of an array of an object: arrays stand one after the other, but their values belong together. */
-struct held {
-	double at, value;
-	uint32_t series, order;
-};
-
 struct reading {
 	struct series_input *in;
-	VEC(struct held) held;
+	struct series_lists held;
+	struct series_lists deep; /* of objects within the document, if it is the only one */
 	struct json json;
 	char prefix[PREFIX];
 	size_t prefix_n;
 	unsigned depth;
 	bool lines;    /* an object or a number came before: arrays of numbers are not series */
 	bool document; /* rows stand inside of this object: it is none itself */
+	bool later;    /* an object came before */
+	bool row;      /* within a row, whose names begin behind those of its array: */
+	size_t titled;
+	bool named; /* an array of rows came before, behind the key: */
+	char key[PREFIX];
 };
 
 /* Members of a state that are not a row. */
@@ -82,13 +80,17 @@ static enum plim_status json_row(struct reading *g, struct plim_err *err)
 	struct series_run *r = g->in->run;
 	size_t before = g->prefix_n;
 	double runtime = r->runtime;
+	bool within = g->row;
 	enum plim_status st;
 
-	g->prefix_n = 0;
+	g->prefix_n = r->titled && !within ? before : 0;
+	g->titled = g->prefix_n ? before + 1 : 0;
+	g->row = true;
 	r->splits = false; /* rows of one document */
 	series_row_begin(r);
 	st = object(g, err);
 	g->prefix_n = before;
+	g->row = within;
 	/* The last row of a Trainer is a summary of the run. */
 	if (!st && r->runtime != runtime && !isnan(r->runtime)) {
 		r->ended = true;
@@ -113,64 +115,67 @@ static enum plim_status element(struct reading *g, unsigned at, double number, s
 	return st;
 }
 
-static int json_by_place(const void *a, const void *b)
+/* Rows of another array are of another phase, or side. */
+static void begin_rows(struct reading *g)
 {
-	const struct held *x = a, *y = b;
+	struct series_run *r = g->in->run;
 
-	return x->at != y->at ? (x->at > y->at ? 1 : -1) : x->order > y->order ? 1 : -1;
+	r->titles |= g->named && strcmp(g->key, g->prefix) != 0;
+	if (r->titled)
+		series_row_restart(r);
+	g->named = true;
+	memcpy(g->key, g->prefix, g->prefix_n + 1);
 }
 
-/* The first values of all arrays, then the second ones. */
-static enum plim_status give_held(struct reading *g, struct plim_err *err)
+/* {"history": {"loss": [0.9, 0.8]}}: of a name that is known; a line of many may hold any list. */
+static bool is_deep_series(const struct reading *g)
 {
-	enum plim_status st = PLIM_OK;
-
-	if (g->held.n)
-		qsort(g->held.at, g->held.n, sizeof(*g->held.at), json_by_place);
-	for (size_t i = 0; !st && i < g->held.n; i++)
-		st = series_run_point(g->in->run, g->held.at[i].series, g->held.at[i].at, NAN,
-				      g->held.at[i].value, err);
-	g->held.n = 0;
-	return st;
-}
-
-static enum plim_status hold(struct reading *g, uint32_t series, double at, double value,
-			     struct plim_err *err)
-{
-	struct held one = { at, value, series, (uint32_t)g->held.n };
-
-	if (g->held.n < HELD_MOST)
-		return vec_push(g->in->run->mem, &g->held, one, err);
-	return series_run_point(g->in->run, series, at, NAN, value, err);
+	return g->depth > 1 && !g->row && !g->later &&
+	       series_name_of(g->prefix, g->prefix_n).role != PLIM_ROLE_OTHER;
 }
 
 /* An array behind a key: rows, or one series. */
 static enum plim_status array(struct reading *g, struct plim_err *err)
 {
 	struct series_run *r = g->in->run;
+	bool row = g->lines && g->depth == 1;
+	struct series_lists *held = g->depth > 1 || row ? &g->deep : &g->held;
+	size_t row_n = r->row.n, held_n = held->held.n;
 	struct json_token t;
 	uint32_t series = SERIES_NONE;
 	double at = 0;
 	unsigned list = 0;
+	bool begun = false;
 	enum plim_status st = json_next(&g->json, &t, err);
 
 	for (; !st && t.kind != JSON_ARRAY_END; st = st ? st : json_next(&g->json, &t, err)) {
 		if (t.kind == JSON_OBJECT) {
 			g->document = true;
+			if (!begun && !g->row)
+				begin_rows(g);
+			begun = true;
 			st = json_row(g, err);
 		} else if (t.kind == JSON_ARRAY) {
 			st = json_skip(&g->json, &t, err);
 		} else if (t.kind == JSON_INTEGER || t.kind == JSON_DOUBLE) {
-			if (g->lines && g->depth == 1)
+			if (row)
 				st = element(g, list++, t.number, err);
-			else if (!g->prefix_n)
+			if (row && g->later)
+				continue;
+			if (!g->prefix_n)
 				r->single++;
-			else if (series == SERIES_NONE && (g->depth == 1 || r->column))
+			else if (series == SERIES_NONE &&
+				 (g->depth == 1 || r->column || is_deep_series(g)))
 				st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
 			if (!st && series != SERIES_NONE)
-				st = hold(g, series, ++at, t.number, err);
+				st = series_hold(r, held, series, ++at, t.number, err);
 		}
 	}
+	/* Too long for a part of a row: "best": 0.3, "losses": [0.9, 0.8 ...] of the only document. */
+	if (list > LIST_MOST && !g->later)
+		r->row.n = row_n;
+	else if (row)
+		held->held.n = held_n;
 	return st;
 }
 
@@ -182,6 +187,18 @@ static bool json_number_of(const struct json_token *t, double *out)
 		return true;
 	}
 	return t->kind == JSON_STRING && t->n && series_number(t->string, t->n, out) == t->n;
+}
+
+/* "finetune/epoch" is an epoch. */
+static enum plim_status put_member(struct reading *g, double number, struct plim_err *err)
+{
+	size_t from = g->row && g->titled < g->prefix_n ? g->titled : 0, n = g->prefix_n - from;
+	const char *name = g->prefix + from;
+
+	if (from && !series_is_step(name, n) && !series_is_epoch(name, n) &&
+	    !series_is_time(name, n))
+		return series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
+	return series_row_put(g->in->run, name, n, number, err);
 }
 
 static enum plim_status member(struct reading *g, size_t before, const struct json_token *t,
@@ -201,7 +218,7 @@ static enum plim_status member(struct reading *g, size_t before, const struct js
 	st = take_fact(g, key, (size_t)(g->prefix + g->prefix_n - key), t, err);
 	if (!st && json_number_of(t, &number)) {
 		g->lines |= g->depth == 1;
-		st = series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
+		st = put_member(g, number, err);
 	}
 	return st;
 }
@@ -238,20 +255,22 @@ static enum plim_status value(struct reading *g, const struct json_token *t, str
 	g->prefix_n = g->depth = 0;
 	g->document = false;
 	if (t->kind == JSON_ARRAY) {
+		g->prefix[0] = 0;
 		g->depth = 2; /* numbers in it are a series only if the file says of what */
 		if (g->in->run->column)
 			enter_json(g, g->in->run->column, strlen(g->in->run->column), &before);
 		st = array(g, err);
-		return st ? st : give_held(g, err);
+		return st ? st : series_give_held(g->in->run, &g->deep, err);
 	}
 	if (t->kind != JSON_OBJECT)
 		return st;
+	g->deep.held.n = 0;
 	series_row_begin(g->in->run);
 	g->in->run->splits = true;
 	st = object(g, err);
-	g->lines = true;
+	g->lines = g->later = true;
 	if (!st || st == PLIM_E_FORMAT) { /* what came before the damage counts */
-		enum plim_status gave = give_held(g, err);
+		enum plim_status gave = series_give_held(g->in->run, &g->held, err);
 
 		st = gave ? gave : st;
 	}
@@ -281,7 +300,7 @@ static bool next_line(struct source *s, const uint8_t **p, enum plim_status *st,
 enum plim_status series_read_json(struct series_input *in, struct plim_err *err)
 {
 	struct source *s = in->source;
-	struct reading g = { .in = in };
+	struct reading g = { .in = in, .later = in->file->offset > 0 };
 	struct plim_err why;
 	struct json_token t;
 	enum plim_status st = json_init(&g.json, in->run->mem, s, JSON_MANY, err);
@@ -315,12 +334,14 @@ enum plim_status series_read_json(struct series_input *in, struct plim_err *err)
 			in->file->offset = source_offset(s, p);
 		} else {
 			in->run->torn = true;
-			vec_release(in->run->mem, &g.held);
-			return st;
+			break;
 		}
 		st = json_init(&g.json, in->run->mem, s, JSON_MANY, err);
 	}
 	json_release(&g.json);
-	vec_release(in->run->mem, &g.held);
+	if (!st)
+		st = series_give_held(in->run, &g.deep, err);
+	vec_release(in->run->mem, &g.held.held);
+	vec_release(in->run->mem, &g.deep.held);
 	return st;
 }

@@ -280,6 +280,7 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 			return st;
 		in->file->header = intern_text(&r->texts, id);
 		in->file->offset = source_offset(s, p);
+		series_row_heading(r, line, n);
 	}
 	st = read_line_header(r, in->file->header, &t, err);
 	/* A last line without an end is one that is being written: its last number may be cut. */
@@ -291,8 +292,10 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 			from = in->file->offset;
 			lines = 0;
 			r->row.n = 0;
-			if (n && (n != t.header_n || memcmp(line, t.header, n) != 0)) {
+			if (n == t.header_n && !memcmp(line, t.header, n)) {
 				/* A log that is written on may repeat its head. */
+				series_row_heading(r, line, n);
+			} else if (n) {
 				if (split_line(&t, line, n, &open))
 					st = take_line(r, &t, err);
 				else

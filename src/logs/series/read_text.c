@@ -279,6 +279,7 @@ struct line_reading {
 	char word[16];
 	char loose[NAME_BYTES];    /* a name that waits for its number */
 	bool bar;                  /* the line is one of a progress bar */
+	bool new_words;            /* no line before had a text of this one */
 	bool put;                  /* the number before is a value of the row */
 	bool inside, plain_values; /* "[3/10]" of an evaluation; values of training */
 	/* of several lines */
@@ -297,8 +298,12 @@ struct line_reading {
 	size_t early;                /* series that had values before it */
 	double counted;              /* the first of two numbers of a line */
 	double bar_length;           /* of the bar of an epoch; 0: none was seen */
-	bool traceback;              /* of Python, that goes on */
-	bool block;                  /* within a table of "| name | number |" lines */
+	struct series_lists lists;   /* "losses: 0.9, 0.8, 0.7" */
+	struct span title;           /* the words of the line before; its bytes are in: */
+	char title_text[NAME_BYTES];
+	uint64_t title_at;
+	bool traceback; /* of Python, that goes on */
+	bool block;     /* within a table of "| name | number |" lines */
 	bool clocked,
 		fresh; /* there was a first step or epoch; a line of an epoch came before this one */
 	bool in_table;            /* the line is a row of the table */
@@ -365,8 +370,8 @@ static size_t words_before(const char *line, const char *at, char *name)
 			break; /* "3/10" */
 		if (word == p || isdigit((unsigned char)*word) ||
 		    series_number(word, (size_t)(p - word), &number) == (size_t)(p - word) ||
-		    (words && isupper((unsigned char)word[0]) && isupper((unsigned char)word[1]) &&
-		     !begins_clause(line, word)))
+		    (words && word > line && isupper((unsigned char)word[0]) &&
+		     isupper((unsigned char)word[1]) && !begins_clause(line, word)))
 			break;
 		p = word;
 		if (p == line || p[-1] != ' ' || (p > line + 1 && p[-2] == ' '))
@@ -550,6 +555,7 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 		g->told.at[id].lines++;
 		return &g->told.at[id];
 	}
+	g->new_words |= n < 200;
 	*room = tell_text_line(text, n);
 	series_run_mapped(g->run, room->name, room->n, &given);
 	given |= g->run->players && series_name_of(room->name, room->n).player;
@@ -1193,6 +1199,8 @@ static void end_row(struct line_reading *g)
 	if (evaluation && (g->inside || r->row_step < r->last_row_step))
 		r->row_step = NAN;
 	r->files.at[0].rows++;
+	for (size_t i = 0; i < r->row.n; i++)
+		r->curves.at[r->row.at[i].series].texts += g->new_words;
 	if (g->bar && r->row_epoch == r->last_epoch)
 		drop_redrawn(r);
 	if (evaluation && g->inside && r->row.n <= HELD) {
@@ -1213,6 +1221,7 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 {
 	struct told says = { 0 };
 
+	series_row_heading(g->run, line, n);
 	take_header(g, line, n);
 	while (n && isspace((unsigned char)line[n - 1]))
 		n--;
@@ -1378,6 +1387,106 @@ static bool take_column(struct line_reading *g, const char *line, size_t n)
 	return name;
 }
 
+#define LIST_LEAST 5 /* numbers of a list; fewer may be parts of one loss */
+
+/* Nothing but numbers with commas between, in brackets or not: how many; each is held for the series, if there is one. */
+static size_t list_numbers(struct line_reading *g, const char *p, const char *end, uint32_t series)
+{
+	size_t count = 0;
+	bool comma = true;
+
+	while (p < end && !g->status) {
+		double value;
+		size_t took;
+
+		if (isspace((unsigned char)*p) || strchr("[](),", *p)) {
+			comma |= *p++ == ',';
+			continue;
+		}
+		took = comma ? series_number(p, (size_t)(end - p), &value) : 0;
+		if (!took)
+			return 0;
+		p += took;
+		comma = false;
+		count++;
+		if (series != SERIES_NONE)
+			g->status = series_hold(g->run, &g->lists, series, (double)count, value,
+						g->err);
+	}
+	return count;
+}
+
+/* What a list is of: the words in front of it, or the line before; of a file that is one line, its name. */
+static const char *list_name(struct line_reading *g, const char *line, const char *list, size_t *n)
+{
+	const char *end = list;
+
+	while (end > line && strchr(" :=[(\t", end[-1]))
+		end--;
+	*n = (size_t)(end - line);
+	if (*n)
+		return line;
+	*n = g->title.n;
+	if (*n)
+		return g->title.at;
+	*n = g->run->lone ? strlen(g->run->column) : 0;
+	return g->run->column;
+}
+
+/* The line may name the list that is the next one. */
+static void keep_title(struct line_reading *g, const char *line, size_t n)
+{
+	while (n && strchr(" \t:=[(#*-", *line)) {
+		line++;
+		n--;
+	}
+	while (n && strchr(" \t:=[(*-", line[n - 1]))
+		n--;
+	if (!n)
+		return;
+	g->title = (struct span){ g->title_text, n < NAME_BYTES ? n : 0 };
+	memcpy(g->title_text, line, g->title.n);
+	g->title_at = g->line_at;
+}
+
+/* A series in one line.  One that has a list already is another run's. */
+static bool take_list(struct line_reading *g, const char *line, size_t n)
+{
+	const char *list = line, *end = line + n, *name;
+	uint32_t series;
+	size_t named, count = 0;
+	struct series_name says;
+
+	while (list < end && !isdigit((unsigned char)*list))
+		list++;
+	while (list > line && strchr("-+.", list[-1]))
+		list--;
+	if (memchr(line, ',', n))
+		count = list_numbers(g, list, end, SERIES_NONE);
+	if (count < LIST_LEAST) {
+		keep_title(g, line, n);
+		return false;
+	}
+	name = list_name(g, line, list, &named);
+	says = series_name_of(name, named);
+	if (!named || named >= NAME_BYTES || !(1u << says.role & VALUED)) {
+		g->run->single += count;
+		g->title.n = 0;
+		return false;
+	}
+	series = intern_find(&g->run->monitor.names, name, named);
+	for (size_t i = 0; series != INTERN_NONE && i < g->lists.held.n; i++)
+		g->run->over |= g->lists.held.at[i].series == series;
+	g->row_at = name == g->title.at ? g->title_at : g->line_at;
+	g->title.n = 0;
+	if (g->run->over)
+		return true;
+	g->status = series_run_series(g->run, name, named, &series, g->err);
+	if (!g->status)
+		(void)list_numbers(g, list, end, series);
+	return true;
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
@@ -1386,6 +1495,8 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 
 	for (; n && !*line; n--)
 		line++;
+	if (take_list(g, line, n))
+		return;
 	n = n < LINE_LONGEST ? n : LINE_LONGEST;
 	has = text_line_bytes_of(line, n);
 	if (!has.ascii || has.low & (LOW(0) | LOW(0x1b))) {
@@ -1407,7 +1518,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	series_row_begin(g->run);
 	g->row_at = g->line_at;
 	g->known = 0;
-	g->inside = g->plain_values = g->bar = g->put = false;
+	g->inside = g->plain_values = g->bar = g->put = g->new_words = false;
 	g->side = g->heading ? g->heading : g->lasting;
 	memcpy(g->word, g->heading ? g->heading_word : g->lasting_word, sizeof(g->word));
 	g->heading = SERIES_NO_SIDE;
@@ -1426,6 +1537,8 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		memcpy(g->lasting_word, g->word, sizeof(g->word));
 	}
 	if (!g->known) {
+		if (isnan(g->run->row_epoch) || g->run->row.n)
+			series_row_heading(g->run, line, n);
 		take_header(g, line, n);
 		g->run->bare += is_bare(line, n);
 	}
@@ -1481,6 +1594,30 @@ static void name_unknown(struct line_reading *g)
 	}
 }
 
+#define RESULTS_LEAST 3
+
+/*
+ * "Optimizer: SGD, accuracy: 0.9", "Optimizer: Adam, accuracy: 0.8": a training repeats its words.  Without a step, values of
+ * lines that mostly do not are results.
+ */
+static void drop_results(struct series_run *r)
+{
+	if (r->rows_step || !isnan(r->last_epoch))
+		return;
+	for (uint32_t i = 0; i < r->curves.n; i++) {
+		const struct series_curve *c = &r->curves.at[i];
+
+		if (c->role_given || c->ordinal < RESULTS_LEAST || 2 * c->texts <= c->ordinal ||
+		    r->monitor.watches.at[i].role == PLIM_ROLE_OTHER)
+			continue;
+		series_monitor_set_role(&r->monitor, i, PLIM_ROLE_OTHER);
+		for (size_t k = 0; k < r->monitor.findings.n; k++)
+			if (r->monitor.findings.at[k].series == i)
+				r->monitor.findings.at[k].taken_back = 1;
+		r->results++;
+	}
+}
+
 enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 {
 	struct line_reading *g = mem_new(in->run->mem, 1, sizeof(*g), err);
@@ -1519,6 +1656,10 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 	}
 	if (!g->status)
 		give_held(g);
+	/* Lists behind a training repeat what it logged. */
+	if (!g->status && !in->run->rows_step && isnan(in->run->last_epoch))
+		g->status = series_give_held(in->run, &g->lists, err);
+	drop_results(in->run);
 	if (!in->run->points)
 		name_unknown(g);
 	in->file->clock = g->epoch;
@@ -1528,6 +1669,7 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 		in->file->header = st ? NULL : intern_text(&in->run->texts, id);
 	}
 	intern_release(&g->words);
+	vec_release(in->run->mem, &g->lists.held);
 	vec_release(in->run->mem, &g->told);
 	mem_free(in->run->mem, g, 1, sizeof(*g));
 	return st;

@@ -7,8 +7,10 @@
  */
 #include "parts.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #define CUTS_MAX 64  /* resumes of one series; beyond that its steps mean something else */
@@ -17,21 +19,38 @@
 const char *const series_kind_names[] = { "unknown", "trainer_state", "tensorboard", "csv",
 					  "json",    "wandb",         "mlflow",      "text" };
 
+void series_row_restart(struct series_run *r)
+{
+	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
+	r->clock_first = r->clock_most = r->clock_last = NAN;
+	r->step_base = 0;
+}
+
+static void end_gap(struct series_run *r)
+{
+	if (r->gap_n)
+		r->gap = (struct series_titles){ 0 };
+	r->gap_n = r->new_titles = r->head_new = r->head_again = 0;
+}
+
 static void forget_series_run(struct series_run *r)
 {
 	r->points = r->set_aside = r->bytes = 0;
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
-	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
-	r->step_base = 0;
-	r->copies = r->before = r->single = 0;
+	series_row_restart(r);
+	r->copies = r->before = r->single = r->results = 0;
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = r->unknown[0] = r->unknown[1] = NULL;
-	r->clock_first = r->clock_most = r->clock_last = r->epochs = NAN;
+	r->epochs = NAN;
 	r->splits = r->over = r->rounds_from_0 = false;
+	if (!r->part) /* the run before has read its lines */
+		r->head = (struct series_titles){ 0 };
+	r->between = (struct series_titles){ 0 };
+	end_gap(r);
 	r->row.n = r->notes.n = r->cuts.n = 0;
 }
 
@@ -348,6 +367,41 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	return st ? st : plot(r, c, step, value, err);
 }
 
+/* ---- lists ---- */
+
+#define HELD_MOST (1u << 18) /* numbers of lists that wait */
+
+static int run_by_place(const void *a, const void *b)
+{
+	const struct series_held *x = a, *y = b;
+
+	return x->at != y->at ? (x->at > y->at ? 1 : -1) : x->order > y->order ? 1 : -1;
+}
+
+enum plim_status series_give_held(struct series_run *r, struct series_lists *l,
+				  struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (l->held.n)
+		qsort(l->held.at, l->held.n, sizeof(*l->held.at), run_by_place);
+	for (size_t i = 0; !st && i < l->held.n; i++)
+		st = series_run_point(r, l->held.at[i].series, l->held.at[i].at, NAN,
+				      l->held.at[i].value, err);
+	l->held.n = 0;
+	return st;
+}
+
+enum plim_status series_hold(struct series_run *r, struct series_lists *l, uint32_t series,
+			     double at, double value, struct plim_err *err)
+{
+	struct series_held one = { at, value, series, (uint32_t)l->held.n };
+
+	if (l->held.n < HELD_MOST)
+		return vec_push(r->mem, &l->held, one, err);
+	return series_run_point(r, series, at, NAN, value, err);
+}
+
 /* ---- rows ---- */
 
 void series_row_begin(struct series_run *r)
@@ -435,9 +489,41 @@ static bool begins_anew(const struct series_run *r, bool *known)
 	return v > most && fabs(v - loss->first) <= fabs(v - loss->last);
 }
 
+#define STARTS 2       /* lines of the head that are repeated for the first time; */
+#define STARTS_WHOLE 8 /* or again: no epoch has so long a head */
 #define RUNS_MAX 256   /* of one file */
 #define BEGINNING 0.02 /* of a run's steps */
 #define EPOCHS_LEAST 2 /* after the first one, if the log does not say how many there are */
+
+void series_row_heading(struct series_run *r, const char *line, size_t n)
+{
+	uint64_t key = 1469598103934665603u, bit;
+	bool letters = false, again;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)line[i];
+
+		letters |= isalpha(c) || c >= 128;
+		if (!isdigit(c) && !isspace(c))
+			key = (key ^ c) * 1099511628211u;
+	}
+	bit = 1ull << key % 64;
+	key = key / 64 % 64;
+	if (!letters || r->gap.at[key] & bit)
+		return;
+	r->gap.at[key] |= bit;
+	r->gap_n++;
+	if (!r->rows && !r->part)
+		r->head.at[key] |= bit;
+	again = (r->head.at[key] & bit) != 0;
+	r->head_again += again;
+	if (r->between.at[key] & bit)
+		return;
+	r->new_titles++;
+	r->head_new += again;
+	if (r->rows)
+		r->between.at[key] |= bit;
+}
 
 /*
  * Where the rows' clock falls to its beginning, no training was resumed: another run begins, if the loss is that of
@@ -446,18 +532,23 @@ static bool begins_anew(const struct series_run *r, bool *known)
 static bool look_at_clock(struct series_run *r)
 {
 	double clock = isnan(r->row_step) && isnan(r->last_row_step) ? r->row_epoch : r->row_step;
-	bool fell = clock < r->clock_last &&
-		    clock <= r->clock_first + BEGINNING * (r->clock_most - r->clock_first) &&
-		    !(r->row_epoch > r->epoch_first);
+	bool falls = clock < r->clock_last &&
+		     clock <= r->clock_first + BEGINNING * (r->clock_most - r->clock_first);
+	bool fell = falls && !(r->row_epoch > r->epoch_first),
+	     starts = r->head_new >= STARTS || r->head_again >= STARTS_WHOLE;
 	bool known = false, anew;
 
 	if (isnan(clock))
 		return false;
 	/* Batches begin anew with each epoch; epochs do so with another training only. */
 	anew = r->row_epoch <= r->epoch_first && r->row_epoch < r->last_epoch &&
-	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs) &&
+	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs ||
+		r->new_titles) &&
 	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
-	if ((anew || (fell && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
+	/* A program that starts again prints again what it printed first; one line of that may head each epoch. */
+	anew |= fell && starts;
+	falls = fell || (falls && starts);
+	if ((anew || (falls && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && known) {
 		r->step_base += r->clock_most + (clock == 0) - (clock > 1 ? clock - 1 : 0);
@@ -545,6 +636,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 		r->row.n = 0;
 		return PLIM_OK;
 	}
+	end_gap(r);
 	look_counter(r);
 	step = series_row_step(r);
 	if (!isnan(r->row_epoch))
@@ -778,6 +870,16 @@ static enum plim_status find_counter(struct series_run *r, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/* Several arrays of rows, of phases or sides, are read as the keys say that they stand under. */
+static enum plim_status name_arrays(struct series_run *r, struct plim_err *err)
+{
+	if (!r->titles || r->titled)
+		return PLIM_OK;
+	r->titled = true;
+	r->obey.n = r->cuts.n = 0;
+	return read_again(r, err);
+}
+
 #define COLUMN_LINES 5
 
 /* Is there a loss, or another series that is judged? */
@@ -803,6 +905,7 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	    (r->points || r->single >= COLUMN_LINES)) {
 		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
 		r->column = st ? NULL : intern_text(&r->texts, id);
+		r->lone = r->column && r->bare <= 1;
 	} else if (r->played) {
 		r->players = true;
 	} else {
@@ -842,6 +945,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = read_as_text(r, err);
 	if (!st && !r->points)
 		st = name_values(r, err);
+	if (!st)
+		st = name_arrays(r, err);
 	if (!st)
 		st = drop_before(r, err);
 	if (!st)
@@ -892,6 +997,12 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 			r, err,
 			"values before the first step or epoch are not of the training: "
 			"left out");
+	if (!st && r->results)
+		st = series_run_note(r, err,
+				     "no step is logged, and the values of %llu series stand in "
+				     "lines with other words each: results, not a course, and not "
+				     "judged",
+				     (unsigned long long)r->results);
 	if (!st && r->copies)
 		st = series_run_note(
 			r, err, "%llu row%s the same as the row before: they count once",

@@ -229,7 +229,8 @@ struct series_curve {
 	uint64_t rises, steady;    /* rows in which it rose, and by that much */
 	uint64_t breaks; /* rows in which it did not, within an epoch: training was resumed */
 	bool counts;
-	bool marked; /* of a text: its name is not parted from its values by wide space alone */
+	uint64_t texts; /* of a text: values in lines whose words no line before had */
+	bool marked;    /* of a text: its name is not parted from its values by wide space alone */
 };
 
 /* Values of a series from `ordinal` on to the next cut are void if their step is `step` or later. */
@@ -279,6 +280,11 @@ struct series_row_value {
 	double value;
 };
 
+/* Lines of a text that are no rows, by a bit of each. */
+struct series_titles {
+	uint64_t at[64];
+};
+
 struct series_run {
 	struct mem *mem;
 	const struct series_options *options;
@@ -301,11 +307,19 @@ struct series_run {
 	double epoch_first, step_epoch; /* the smallest one; that of the last row with a step */
 	/* The rows' clock: their steps, or epochs if they have none. */
 	double clock_first, clock_most, clock_last;
-	unsigned part;       /* of its file: 0 is the first run of it */
-	bool splits;         /* where a run begins anew, another may be read from there */
-	bool over;           /* another begins at the file's offset */
-	bool followed;       /* which was added to the set */
-	bool no_steps;       /* steps are strays: epochs count */
+	unsigned part; /* of its file: 0 is the first run of it */
+	bool splits;   /* where a run begins anew, another may be read from there */
+	bool over;     /* another begins at the file's offset */
+	bool followed; /* which was added to the set */
+	bool no_steps; /* steps are strays: epochs count */
+	bool titles;   /* a document has arrays of rows under several keys: */
+	bool titled;   /* the keys are part of the names */
+	/* Lines before a text's first row, and between rows; of those that came since the last row: */
+	struct series_titles head, between, gap;
+	unsigned gap_n;      /* lines since the last row that differ, */
+	unsigned new_titles; /* and that are new between rows; */
+	unsigned head_new;   /* of those, and of all, lines of the head */
+	unsigned head_again;
 	const char *counter; /* an unknown name that counts the rows as a step does; NULL: none */
 	double epochs;       /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	bool rounds_from_0;  /* of steps within rounds */
@@ -314,11 +328,13 @@ struct series_run {
 	const char *unknown[2]; /* names that recur in a text without a known one */
 	uint64_t
 		before; /* offset of the first step or epoch of a text, if rows before it are not of the training; else 0 */
+	uint64_t results;   /* series of a text that are no course */
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */
 	bool played; /* a text without a known name has those of a generator and a discriminator: */
 	bool players;    /* they are losses */
+	bool lone;       /* the file's name is that of a list: no other line is one of numbers */
 	uint64_t bare;   /* lines of a text that hold nothing but numbers */
 	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
@@ -353,6 +369,10 @@ void series_row_begin(struct series_run *r);
 enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
 				struct plim_err *err);
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err);
+/* Rows of another array begin: their steps are not behind those before. */
+void series_row_restart(struct series_run *r);
+/* A line of words, or of numbers that are none of the training, was read. */
+void series_row_heading(struct series_run *r, const char *line, size_t n);
 /* The step that the row stands for; to be asked once. */
 double series_row_step(struct series_run *r);
 enum plim_status series_run_note(struct series_run *r, struct plim_err *err, const char *fmt, ...)
