@@ -295,12 +295,22 @@ class Context:
             ways = [self._mode(self.program.traces[c.function].events[:c.index]) for c in self.program.callers.get(trace.function, ())]
             return bool(ways) and all(mode == "eval" for mode in ways)
         own = given | trace.function.bound
+        made = self.makers(trace, names_)
+        if made and all(self._mode(maker.events) == "eval" for maker in made):
+            return True
         return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
 
     @staticmethod
     def _mode(events: list[Event]) -> str:
         """The mode that a model was put into last: "eval", "train", or "" if in none."""
         return next((e.attr for e in reversed(events) if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords), "")
+
+    def makers(self, trace: Trace, names_: set[str]) -> list[Trace]:
+        """What the functions of the program do that made these modules here: `net = load(path)`, `net, epoch = load(path)`."""
+        sources = [e.source for e in trace.events if e.kind == "bind" and e.name in names_ and e.source is not None]
+        parts = {node for source in sources for node in ast.walk(source)}
+        found = [self.program.trace_of(self.program.called_function(e)) for e in trace.events if e.kind == "call" and e.node in parts]
+        return [t for t in found if t is not None and any(v.kind in values.MODULES for made in t.returns for v in (made, *(made.items or ())))]
 
     def set_to_train(self, trace: Trace, loop: Loop) -> bool:
         """Was a model put into training mode last, before the loop or before a call of its function, and trained by another function?"""

@@ -319,6 +319,8 @@ class Program(Owner):
             cls = event.function.cls if event.receiver in ("self", "cls") else of.cls
             if cls is not None:
                 return self.method(cls, event.attr)
+        if of.kind == values.INSTANCE and of.cls is not None and isinstance(event.call.func, ast.Attribute):
+            return self.method(of.cls, event.attr)  # meters["loss"].update(x)
         if of.cls is not None and of.kind in values.MODULES and not event.receiver:
             return self.method(of.cls, event.attr if event.method else "forward")
         return None

@@ -356,3 +356,31 @@ for picture in pictures:
     if face is not None:
         faces.append(face)
 torch.stack(faces)
+#: bad 110 a function loads the model, or puts it into eval mode
+import zoo
+def load(path):
+    net = zoo.make(path)
+    net.load_state_dict(torch.load(path))
+    net.to(device).eval()
+    return net
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.layer(x)
+def build(name):
+    net = Net()
+    net.to(device)
+    net.eval()
+    return net
+def show(pictures):
+    worker = build("b")
+    for picture in pictures:
+        print(worker(picture).argmax().item())  # PLM110
+class Shows:
+    def __init__(self, path):
+        self.worker = load(path)
+    def all(self, pictures):
+        for picture in pictures:
+            print(self.worker(picture).argmax().item())  # PLM110

@@ -93,7 +93,7 @@ def _builds(ctx: Context, trace: Trace, event: Event) -> bool:
     if not name or ctx.inference_of(event) is not None or forward is not None and forward.no_grad or event.value is None or event.value.graph != values.YES:
         return False
     known = of.cls is not None or of.qual.startswith(LIBRARIES) or any(e.receiver == name for e in ctx.calls(*_OF_MODULES))
-    return known and not frozen(ctx, {name}, trace) and not untrained(trace, name)
+    return known and not frozen(ctx, {name}, trace) and not untrained(ctx, trace, name)
 
 
 class _Flow:
