@@ -307,9 +307,11 @@ class Context:
 
     def makers(self, trace: Trace, names_: set[str]) -> list[Trace]:
         """What the functions of the program do that made these modules here: `net = load(path)`, `net, epoch = load(path)`."""
-        sources = [e.source for e in trace.events if e.kind == "bind" and e.name in names_ and e.source is not None]
-        parts = {node for source in sources for node in ast.walk(source)}
-        found = [self.program.trace_of(self.program.called_function(e)) for e in trace.events if e.kind == "call" and e.node in parts]
+        cls = trace.function.cls
+        others = {self.program.trace_of(f) for name in names_ for _, f in cls.assigned.get(name, ())} if cls is not None else set()
+        within = [e for t in {trace, *others} if t is not None for e in t.events]
+        parts = {node for e in within if e.kind == "bind" and e.name in names_ and e.source is not None for node in ast.walk(e.source)}
+        found = [self.program.trace_of(self.program.called_function(e)) for e in within if e.kind == "call" and e.node in parts]
         return [t for t in found if t is not None and any(v.kind in values.MODULES for made in t.returns for v in (made, *(made.items or ())))]
 
     def set_to_train(self, trace: Trace, loop: Loop) -> bool:

@@ -384,3 +384,62 @@ class Shows:
     def all(self, pictures):
         for picture in pictures:
             print(self.worker(picture).argmax().item())  # PLM110
+#: good 110 the pass goes backward by itself, or asks for gradients in a function that it calls
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+        self.steps = torch.optim.SGD(self.net.parameters(), 0.1)
+    def forward(self, x, y):
+        loss = F.mse_loss(self.net(x), y)
+        self.steps.zero_grad()
+        loss.backward()
+        self.steps.step()
+        return loss.item()
+    def tuned(self, x, y):
+        return torch.autograd.grad(F.mse_loss(self.net(x), y), self.net.weight)
+    def sizes(self, x, y):
+        return self.tuned(x, y)[0].norm().item()
+learner = Learner().cuda()
+learner.eval()
+for x, y in loader:
+    print(learner.sizes(x, y))
+def once(x, y):
+    return learner(x, y)
+print(once(x, y))
+#: bad 110 a method that asks for gradients, and makes a pass for a number
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+        self.steps = torch.optim.SGD(self.net.parameters(), 0.1)
+    def forward(self, x, y, others):
+        right = 0
+        for a, b in others:
+            before = self.net(a)  # PLM110
+            with torch.no_grad():
+                right += before.argmax().eq(b).sum().item()
+            weights = torch.autograd.grad(F.mse_loss(self.net(x), y), self.net.weight)
+            print(weights[0].norm().item())
+        loss = F.mse_loss(self.net(x), y)
+        self.steps.zero_grad()
+        loss.backward()
+        self.steps.step()
+        return right
+#: good 110 only the shape of what a pass returns is read
+def shapes(x):
+    net = nn.Sequential(nn.Linear(8, 8)).cuda()
+    net.load_state_dict(torch.load("net.pt"))
+    out = net(x)
+    assert len(out) == 8
+    print(out.shape)
+#: good 110 a function freezes the model that it loads
+def load(path):
+    net = nn.Sequential(nn.Linear(8, 8))
+    net.requires_grad_(False)
+    net.load_state_dict(torch.load(path))
+    return net.eval()
+def show(pictures):
+    worker = load("net.pt")
+    for picture in pictures:
+        print(worker(picture).argmax().item())

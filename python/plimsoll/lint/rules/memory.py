@@ -422,7 +422,7 @@ def comprehended(ctx: Context) -> None:
                 continue
             source, what = ctx.program.source, event.source
             if value.kind not in values.TENSORS or value.graph != values.YES:
-                if not value.graph:
+                if not value.graph and not any(ctx.program.needs_gradients(ctx.program.called_function(e)) for e in called):
                     ctx.report("PLM110", called[0].node, "the model builds a graph for every batch here: model.eval() does not stop that",
                                confidence=HIGH if called[0].of is not None and called[0].of.strong else MEDIUM,
                                evidence=["the comprehension keeps no graph, and none is needed to make what it keeps; no torch.no_grad() is around it"])
@@ -1071,7 +1071,7 @@ def evaluated_with_gradients(ctx: Context) -> None:
 
 def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     inside = trace.inside(loop)
-    called = [e for e in inside if ctx.program.runs_model(e) and not e.no_grad and e.loop is not None and not _only_counts(ctx, e, inside)]
+    called = [e for e in inside if ctx.program.runs_model(e) and not e.no_grad and e.loop is not None and not _only_counts(ctx, e, inside) and not ctx.program.needs_gradients(ctx.program.called_function(e))]
     if not called or ctx.program.no_grad(trace.function) or called[0].handler is not None:  # a handler: it was tried without gradients
         return
     event = called[0]
@@ -1140,7 +1140,7 @@ def _arm(test: ast.expr, at: int) -> tuple[str, int]:
 def _training_test(arm: tuple[str, int]) -> str:
     """The text of a test that is true on this side."""
     text, at = arm
-    return text if not at else text.removesuffix(" is None") + " is not None" if text.endswith(" is None") else f"not {text}"
+    return ast.unparse(ast.UnaryOp(ast.Not(), ast.parse(text, mode="eval").body)) if at else text
 
 
 def _quiet_arms(event: Event) -> set[tuple[str, int]]:
@@ -1230,14 +1230,22 @@ def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) 
 
 def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     """Were the model's parameters frozen here or where it was made?  Then no graph is built."""
-    for event in ctx.calls("requires_grad_"):
-        if event.receiver in models and event.call.args and constant(event.call.args[0]) is False:
-            return True
+    if any(_freezes(e) for maker in ctx.makers(trace, models) for e in maker.events if e.kind == "call"):
+        return True
+    if any(e.receiver in models and _freezes(e) for e in ctx.calls("requires_grad_")):
+        return True
     roots = {m.split(".")[0] if not m.startswith("self.") else ".".join(m.split(".")[:2]) for m in models}
     given = models | roots  # or what a function freezes and returns
-    return any((e.receiver in given or e.receiver in ctx.returned_directly(ctx.trace(e))) and isinstance(e.stmt, ast.For) and any(
+    return any((e.receiver in given or e.receiver in ctx.returned_directly(ctx.trace(e))) and _freezes(e) for e in ctx.calls("parameters", "named_parameters"))
+
+
+def _freezes(event: Event) -> bool:
+    """`net.requires_grad_(False)`, `for p in net.parameters(): p.requires_grad = False`."""
+    if event.attr == "requires_grad_":
+        return bool(event.call.args) and constant(event.call.args[0]) is False
+    return event.attr in ("parameters", "named_parameters") and isinstance(event.stmt, ast.For) and any(
         isinstance(n, ast.Assign) and constant(n.value) is False and isinstance(n.targets[0], ast.Attribute) and n.targets[0].attr == "requires_grad"
-        for part in e.stmt.body for n in ast.walk(part)) for e in ctx.calls("parameters", "named_parameters"))
+        for part in event.stmt.body for n in ast.walk(part))
 
 
 @checks("PLM111")
