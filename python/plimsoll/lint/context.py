@@ -296,7 +296,7 @@ class Context:
             return bool(ways) and all(mode == "eval" for mode in ways)
         own = given | trace.function.bound
         made = self.makers(trace, names_)
-        if made and all(self._mode(maker.events) == "eval" for maker in made):
+        if made and all(self._mode(maker.events) == "eval" for maker in made) and not any(e.receiver in names_ for e in self.calls("train")):
             return True
         return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
 
