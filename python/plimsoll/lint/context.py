@@ -104,6 +104,14 @@ def in_place(stmt: ast.stmt, node: ast.expr) -> bool:
     return isinstance(stmt, ast.Expr) and stmt.value is node
 
 
+def _around(event: Event, loops: list[Loop]) -> Loop | None:
+    """The innermost of these loops that an event lies in."""
+    loop = event.loop
+    while loop is not None and loop not in loops:
+        loop = loop.outer
+    return loop
+
+
 def _graphs_made(inside: list[Event], calls: set[ast.expr | ast.stmt]) -> set[str]:
     """Names that get a graph from these events; `calls` are the model's calls among them."""
     bound = [e for e in inside if e.kind in ("bind", "augment", "store")]
@@ -139,7 +147,7 @@ class Context:
     _direct: dict[Trace, list[Loop]] = field(default_factory=dict)
     _evals: dict[Trace, list[Loop]] = field(default_factory=dict)
     _inference: dict[Trace, list[Loop]] = field(default_factory=dict)
-    keeps: dict[Function, list[Any]] = field(default_factory=dict)  #: of rules/callees.py
+    keeps: dict[Function, list[Any]] = field(default_factory=dict)  #: of rules/keeps.py
     in_benchmark: bool = False
 
     def __post_init__(self) -> None:
@@ -211,13 +219,7 @@ class Context:
 
     def step_of(self, event: Event) -> Loop | None:
         """The training loop that an event lies in."""
-        loop = event.loop
-        steps = self.steps(self.trace(event))
-        while loop is not None:
-            if loop in steps:
-                return loop
-            loop = loop.outer
-        return None
+        return _around(event, self.steps(self.trace(event)))
 
     def inference(self, trace: Trace) -> list[Loop]:
         """Loops that call a model, of whose results none goes backward: over a loader, or as `_is_inference` finds."""
@@ -325,22 +327,10 @@ class Context:
         return any(self.feeds(e) for e in trace.events)
 
     def inference_of(self, event: Event) -> Loop | None:
-        loop = event.loop
-        found = self.inference(self.trace(event))
-        while loop is not None:
-            if loop in found:
-                return loop
-            loop = loop.outer
-        return None
+        return _around(event, self.inference(self.trace(event)))
 
     def evaluation_of(self, event: Event) -> Loop | None:
-        loop = event.loop
-        found = self.evaluations(self.trace(event))
-        while loop is not None:
-            if loop in found:
-                return loop
-            loop = loop.outer
-        return None
+        return _around(event, self.evaluations(self.trace(event)))
 
     def epoch_of(self, event: Event) -> Loop | None:
         """A loop over epochs around an event: one around a training or evaluation loop, or one called so."""
