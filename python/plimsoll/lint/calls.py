@@ -238,7 +238,7 @@ class Calls(Evaluator):
             bound = next((k.value for k in node.keywords if k.arg == "maxlen"), node.args[1] if len(node.args) > 1 else None)
             return Value(values.LIST, True, bound=1 if bound is not None else None, items=(), qual="deque")
         if last == "defaultdict":
-            return Value(values.DICT, True, items=())
+            return Value(values.DICT, True, items=(self.instance(first),) if first.cls is not None and not first.kind else ())
         if last in _WRAPS_MODEL and first.kind in values.MODULES:
             return replace(first, strong=True, of=last, node=None)
         if last in ("from_pretrained", "create_model", "from_config", "load_model"):

@@ -104,6 +104,14 @@ def in_place(stmt: ast.stmt, node: ast.expr) -> bool:
     return isinstance(stmt, ast.Expr) and stmt.value is node
 
 
+def _around(event: Event, loops: list[Loop]) -> Loop | None:
+    """The innermost of these loops that an event lies in."""
+    loop = event.loop
+    while loop is not None and loop not in loops:
+        loop = loop.outer
+    return loop
+
+
 def _graphs_made(inside: list[Event], calls: set[ast.expr | ast.stmt]) -> set[str]:
     """Names that get a graph from these events; `calls` are the model's calls among them."""
     bound = [e for e in inside if e.kind in ("bind", "augment", "store")]
@@ -139,7 +147,7 @@ class Context:
     _direct: dict[Trace, list[Loop]] = field(default_factory=dict)
     _evals: dict[Trace, list[Loop]] = field(default_factory=dict)
     _inference: dict[Trace, list[Loop]] = field(default_factory=dict)
-    keeps: dict[Function, list[Any]] = field(default_factory=dict)  #: of rules/callees.py
+    keeps: dict[Function, list[Any]] = field(default_factory=dict)  #: of rules/keeps.py
     in_benchmark: bool = False
 
     def __post_init__(self) -> None:
@@ -211,13 +219,7 @@ class Context:
 
     def step_of(self, event: Event) -> Loop | None:
         """The training loop that an event lies in."""
-        loop = event.loop
-        steps = self.steps(self.trace(event))
-        while loop is not None:
-            if loop in steps:
-                return loop
-            loop = loop.outer
-        return None
+        return _around(event, self.steps(self.trace(event)))
 
     def inference(self, trace: Trace) -> list[Loop]:
         """Loops that call a model, of whose results none goes backward: over a loader, or as `_is_inference` finds."""
@@ -295,12 +297,24 @@ class Context:
             ways = [self._mode(self.program.traces[c.function].events[:c.index]) for c in self.program.callers.get(trace.function, ())]
             return bool(ways) and all(mode == "eval" for mode in ways)
         own = given | trace.function.bound
+        made = self.makers(trace, names_)
+        if made and all(self._mode(maker.events) == "eval" for maker in made) and not any(e.receiver in names_ for e in self.calls("train")):
+            return True
         return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
 
     @staticmethod
     def _mode(events: list[Event]) -> str:
         """The mode that a model was put into last: "eval", "train", or "" if in none."""
         return next((e.attr for e in reversed(events) if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords), "")
+
+    def makers(self, trace: Trace, names_: set[str]) -> list[Trace]:
+        """What the functions of the program do that made these modules here: `net = load(path)`, `net, epoch = load(path)`."""
+        cls = trace.function.cls
+        others = {self.program.trace_of(f) for name in names_ for _, f in cls.assigned.get(name, ())} if cls is not None else set()
+        within = [e for t in {trace, *others} if t is not None for e in t.events]
+        parts = {node for e in within if e.kind == "bind" and e.name in names_ and e.source is not None for node in ast.walk(e.source)}
+        found = [self.program.trace_of(self.program.called_function(e)) for e in within if e.kind == "call" and e.node in parts]
+        return [t for t in found if t is not None and any(v.kind in values.MODULES for made in t.returns for v in (made, *(made.items or ())))]
 
     def set_to_train(self, trace: Trace, loop: Loop) -> bool:
         """Was a model put into training mode last, before the loop or before a call of its function, and trained by another function?"""
@@ -313,22 +327,10 @@ class Context:
         return any(self.feeds(e) for e in trace.events)
 
     def inference_of(self, event: Event) -> Loop | None:
-        loop = event.loop
-        found = self.inference(self.trace(event))
-        while loop is not None:
-            if loop in found:
-                return loop
-            loop = loop.outer
-        return None
+        return _around(event, self.inference(self.trace(event)))
 
     def evaluation_of(self, event: Event) -> Loop | None:
-        loop = event.loop
-        found = self.evaluations(self.trace(event))
-        while loop is not None:
-            if loop in found:
-                return loop
-            loop = loop.outer
-        return None
+        return _around(event, self.evaluations(self.trace(event)))
 
     def epoch_of(self, event: Event) -> Loop | None:
         """A loop over epochs around an event: one around a training or evaluation loop, or one called so."""

@@ -418,9 +418,8 @@ def kind_of_uses(uses: set[str] | frozenset[str]) -> str:
     """What only that kind of object is asked."""
     if "zero_grad" in uses and "step" in uses or "param_groups" in uses:
         return values.ENGINE if "backward" in uses else values.OPTIMIZER
-    if "()" in uses and uses & {"cuda", "half", "train"} or "eval()" in uses or "load_state_dict" in uses and "()" in uses or "parameters" in uses or "named_parameters" in uses or "named_modules" in uses or (
-            "train" in uses and "eval" in uses) or "requires_grad_" in uses and ("eval" in uses or "train" in uses) or (
-            "load_state_dict" in uses and "eval" in uses):
+    if "()" in uses and uses & {"cuda", "half", "train"} or "eval()" in uses or "load_state_dict" in uses and uses & {"()", "to", "cuda", "eval"} or "parameters" in uses or "named_parameters" in uses or "named_modules" in uses or (
+            "train" in uses and "eval" in uses) or "requires_grad_" in uses and ("eval" in uses or "train" in uses):
         return values.MODULE
     if "unscale_" in uses or "scale" in uses and "update" in uses:
         return values.SCALER

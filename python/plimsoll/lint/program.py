@@ -35,6 +35,7 @@ class Program(Owner):
     learned: dict[Function, dict[str, Value]] = field(default_factory=dict)  #: modules that constructors get in this file
     again: set[Function] = field(default_factory=set)  #: functions that were walked a second time
     linked: dict[str, Value] = field(default_factory=dict)  #: what qualified names mean: functions and classes of other files
+    gradients: dict[Function, bool] = field(default_factory=dict)  #: what needs_gradients() found
     followed: bool = False  #: opened for another file's sake
 
     def __post_init__(self) -> None:
@@ -319,6 +320,8 @@ class Program(Owner):
             cls = event.function.cls if event.receiver in ("self", "cls") else of.cls
             if cls is not None:
                 return self.method(cls, event.attr)
+        if of.kind == values.INSTANCE and of.cls is not None and isinstance(event.call.func, ast.Attribute):
+            return self.method(of.cls, event.attr)  # meters["loss"].update(x)
         if of.cls is not None and of.kind in values.MODULES and not event.receiver:
             return self.method(of.cls, event.attr if event.method else "forward")
         return None
@@ -372,6 +375,19 @@ class Program(Owner):
             off = [e.no_grad for e in trace.events if self.is_model_call(e)] if trace is not None else []
             return not (off and all(off))  # its forward turns gradients off by itself
         return self.runs_within(called) if called is not None else self.settled(event) == {True}
+
+    def needs_gradients(self, function: Function | None, levels: int = 4) -> bool:
+        """Does a function go backward, or ask for gradients: itself, or in a function that it calls?  Then its caller cannot turn them off."""
+        trace = self.trace_of(function)
+        if function is None or trace is None or not levels:
+            return False
+        known = self.gradients.get(function)
+        if known is None:
+            self.gradients[function] = False  # a circle
+            known = any(e.kind == "call" and not e.no_grad and (self.is_backward(e) or e.name in ("torch.autograd.grad", "torch.autograd.backward") or self.needs_gradients(
+                self.called_function(e), levels - 1)) for e in trace.events)
+            self.gradients[function] = known
+        return known
 
     def runs_within(self, function: Function, levels: int = 3) -> bool:
         """Does the function run a module with gradients on?  A method of a module, in whatever way; any other must know that it is one, and keep nothing."""

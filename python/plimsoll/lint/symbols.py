@@ -146,6 +146,18 @@ def _makes_layers(symbols: Symbols, init: Function) -> bool:
         symbols.qualified(c.func).startswith("torch.nn.") for c in made)
 
 
+def _children(node: ast.AST) -> list[ast.AST]:
+    """As ast.iter_child_nodes() in half of its time, without what has no parts (`Load`, `Add`)."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        part = getattr(node, name, None)
+        if part.__class__ is list:
+            found += [p for p in part if isinstance(p, ast.AST)]
+        elif isinstance(part, ast.AST) and part._fields:
+            found.append(part)
+    return found
+
+
 class _Collector:
     """One walk over the tree.  A plain stack of (node, function, class): no recursion on deep files."""
 
@@ -157,7 +169,7 @@ class _Collector:
         later: list[tuple[ast.ClassDef, Class]] = []
         while stack:
             node, function, cls = stack.pop()
-            for child in ast.iter_child_nodes(node):
+            for child in _children(node):
                 kind = child.__class__
                 if kind is ast.FunctionDef or kind is ast.AsyncFunctionDef:
                     assert isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -215,7 +227,10 @@ class _Collector:
         func = node.func
         self.use(dotted(func), "()", function)
         if isinstance(func, ast.Attribute) and func.attr == "eval" and not node.args and not node.keywords:
-            self.use(dotted(func.value), "eval()", function)
+            of = func.value
+            while isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr in ("to", "cuda", "cpu", "float", "half"):
+                of = of.func.value  # net.to(device).eval()
+            self.use(dotted(of), "eval()", function)
         if isinstance(func, ast.Attribute) and func.attr in ("append", "extend") and node.args:
             function.put.append((dotted(func.value), node.args[-1]))
         if isinstance(func, ast.Attribute) and func.attr == "register_forward_hook" and node.args:

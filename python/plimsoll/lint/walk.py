@@ -155,9 +155,6 @@ class Walker(Calls):
 
     # ---- branches ----
 
-    def _if(self, node: ast.expr) -> Value:  # of expressions
-        return super()._if(node)
-
     def _branch(self, stmt: ast.stmt) -> None:
         assert isinstance(stmt, ast.If)
         self.test(stmt.test)

@@ -508,3 +508,80 @@ engine.eval()
 total = 0
 for x, y in loader:
     total += criterion(engine(x), y)  # PLM101 PLM110
+#: bad 102 sums and meters by key
+from collections import defaultdict
+class Meter:
+    def __init__(self):
+        self.total = 0
+    def update(self, value, n=1):
+        self.total += value * n
+class Parts:
+    def __init__(self):
+        self.meters = {"loss": Meter()}
+def train(parts):
+    made, each, sums = defaultdict(Meter), {name: Meter() for name in ("loss", "part")}, {"loss": 0}
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        made["loss"].update(loss, len(x))  # PLM102
+        each["loss"].update(loss)  # PLM102
+        sums["loss"] = sums["loss"] + loss  # PLM102
+        print(each["loss"].total)
+class Run(Parts):
+    def train(self):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            self.meters["loss"].update(loss)  # PLM102
+#: good 102 a meter by key that is given numbers, or made anew
+class Meter:
+    def __init__(self):
+        self.total = 0
+    def update(self, value):
+        self.total += value
+def train():
+    meters = {"loss": Meter()}
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        meters["loss"].update(loss.item())
+def again():
+    for x, y in loader:
+        meters = {"loss": Meter()}
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        meters["loss"].update(loss)
+#: bad 103 what is joined to is made in the first iteration
+def encode(net: nn.Module, data):
+    net.eval()
+    kept = None
+    for i, x in enumerate(data):
+        out = net(x.to(device))  # PLM110
+        if kept is None:
+            kept = out
+        else:
+            kept = torch.cat((kept, out))  # PLM103
+        if i == 0:
+            more = out
+        else:
+            more = torch.cat((more, out))  # PLM103
+    return kept.detach().cpu(), more.detach().cpu()
+#: bad 110 what is joined to is made anew now and then
+def encode(net: nn.Module, data):
+    net.eval()
+    kept = None
+    for i, x in enumerate(data):
+        out = net(x.to(device))  # PLM110
+        if i % 8 == 0:
+            kept = out
+        else:
+            kept = torch.cat((kept, out))
+        print(kept.norm().item())

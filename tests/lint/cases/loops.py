@@ -255,3 +255,32 @@ def run(learns):
 run(True)
 with torch.no_grad():
     run(False)
+#: bad 110 one loop for training and evaluation: the test is an expression, an argument of train(), or behind a 'not'
+def expression(net: nn.Module, learns):
+    net.train() if learns else net.eval()
+    for x, y in loader:
+        loss = criterion(net(x), y)  # PLM110
+        if learns:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+def argument(net: nn.Module, steps=None):
+    net.train(steps is not None)
+    for x, y in loader:
+        loss = criterion(net(x), y)  # PLM110
+        if steps is not None:
+            steps.zero_grad()
+            loss.backward()
+            steps.step()
+def denied(net: nn.Module, learns):
+    if learns:
+        net.train()
+    else:
+        net.eval()
+    for x, y in loader:
+        loss = criterion(net(x), y)  # PLM110
+        if not learns:
+            continue
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()

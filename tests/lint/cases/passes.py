@@ -356,3 +356,105 @@ for picture in pictures:
     if face is not None:
         faces.append(face)
 torch.stack(faces)
+#: bad 110 a function loads the model, or puts it into eval mode
+import zoo
+def load(path):
+    net = zoo.make(path)
+    net.load_state_dict(torch.load(path))
+    net.to(device).eval()
+    return net
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.layer(x)
+def build(name):
+    net = Net()
+    net.to(device)
+    net.eval()
+    return net
+def show(pictures):
+    worker = build("b")
+    for picture in pictures:
+        print(worker(picture).argmax().item())  # PLM110
+class Shows:
+    def __init__(self, path):
+        self.worker = load(path)
+    def all(self, pictures):
+        for picture in pictures:
+            print(self.worker(picture).argmax().item())  # PLM110
+#: good 110 the pass goes backward by itself, or asks for gradients in a function that it calls
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+        self.steps = torch.optim.SGD(self.net.parameters(), 0.1)
+    def forward(self, x, y):
+        loss = F.mse_loss(self.net(x), y)
+        self.steps.zero_grad()
+        loss.backward()
+        self.steps.step()
+        return loss.item()
+    def tuned(self, x, y):
+        return torch.autograd.grad(F.mse_loss(self.net(x), y), self.net.weight)
+    def sizes(self, x, y):
+        return self.tuned(x, y)[0].norm().item()
+learner = Learner().cuda()
+learner.eval()
+for x, y in loader:
+    print(learner.sizes(x, y))
+def once(x, y):
+    return learner(x, y)
+print(once(x, y))
+#: bad 110 a method that asks for gradients, and makes a pass for a number
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+        self.steps = torch.optim.SGD(self.net.parameters(), 0.1)
+    def forward(self, x, y, others):
+        right = 0
+        for a, b in others:
+            before = self.net(a)  # PLM110
+            with torch.no_grad():
+                right += before.argmax().eq(b).sum().item()
+            weights = torch.autograd.grad(F.mse_loss(self.net(x), y), self.net.weight)
+            print(weights[0].norm().item())
+        loss = F.mse_loss(self.net(x), y)
+        self.steps.zero_grad()
+        loss.backward()
+        self.steps.step()
+        return right
+#: good 110 only the shape of what a pass returns is read
+def shapes(x):
+    net = nn.Sequential(nn.Linear(8, 8)).cuda()
+    net.load_state_dict(torch.load("net.pt"))
+    out = net(x)
+    assert len(out) == 8
+    print(out.shape)
+#: good 110 a function freezes the model that it loads
+def load(path):
+    net = nn.Sequential(nn.Linear(8, 8))
+    net.requires_grad_(False)
+    net.load_state_dict(torch.load(path))
+    return net.eval()
+def show(pictures):
+    worker = load("net.pt")
+    for picture in pictures:
+        print(worker(picture).argmax().item())
+#: good 110 a function made the model in eval mode, and another method trains it
+def load(path):
+    net = nn.Sequential(nn.Linear(8, 8)).cuda()
+    net.load_state_dict(torch.load(path))
+    net.eval()
+    return net
+class Shows:
+    def __init__(self, path):
+        self.worker = load(path)
+        self.worker.train()
+    def all(self, pictures):
+        kept = []
+        for picture in pictures:
+            kept.append(self.worker(picture))
+        return kept

@@ -449,3 +449,81 @@ class Steps:
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
+#: bad 119 the judge's loss and its step are functions
+maker, judge = nn.Sequential(nn.Linear(8, 8)).cuda(), nn.Sequential(nn.Linear(8, 1)).cuda()
+maker_steps = torch.optim.Adam(maker.parameters())
+judge_steps = torch.optim.Adam(judge.parameters())
+def make(n):
+    return maker(torch.randn(n, 8, device="cuda"))
+def judged(real, fake):
+    return F.softplus(-judge(real)).mean() + F.softplus(judge(fake)).mean()
+def step(real, fake):
+    judge_steps.zero_grad()
+    loss = judged(real, fake)
+    loss.backward()
+    judge_steps.step()
+def train(real):
+    for _ in range(9):
+        fake = maker(torch.randn(8, 8, device="cuda"))  # PLM119
+        step(real, fake)
+        maker_steps.zero_grad()
+        judge(make(8)).mean().backward()
+        maker_steps.step()
+def made_by_a_function(real):
+    for _ in range(9):
+        fake = make(8)  # PLM119
+        judge_steps.zero_grad()
+        loss = judged(real, fake)
+        loss.backward()
+        judge_steps.step()
+        maker_steps.zero_grad()
+        judge(make(8)).mean().backward()
+        maker_steps.step()
+#: bad 119 each player's step is a method
+class Game:
+    def __init__(self):
+        self.maker, self.judge = nn.Sequential(nn.Linear(8, 8)).cuda(), nn.Sequential(nn.Linear(8, 1)).cuda()
+        self.maker_steps = torch.optim.Adam(self.maker.parameters())
+        self.judge_steps = torch.optim.Adam(self.judge.parameters())
+    def judge_step(self, real):
+        fake = self.maker(torch.randn(8, 8, device="cuda"))  # PLM119
+        self.judge_steps.zero_grad()
+        loss = self.judge(fake).mean() - self.judge(real).mean()
+        loss.backward()
+        self.judge_steps.step()
+    def maker_step(self):
+        self.maker_steps.zero_grad()
+        loss = -self.judge(self.maker(torch.randn(8, 8, device="cuda"))).mean()
+        loss.backward()
+        self.maker_steps.step()
+#: good 119 each player's step is a method, and the gradients of one are used by the other's
+class Game:
+    def __init__(self):
+        self.maker, self.judge = nn.Sequential(nn.Linear(8, 8)).cuda(), nn.Sequential(nn.Linear(8, 1)).cuda()
+        self.maker_steps = torch.optim.Adam(self.maker.parameters())
+        self.judge_steps = torch.optim.Adam(self.judge.parameters())
+    def judge_step(self, real):
+        fake = self.maker(torch.randn(8, 8, device="cuda"))
+        self.judge_steps.zero_grad()
+        loss = self.judge(fake).mean() - self.judge(real).mean()
+        loss.backward()
+        self.judge_steps.step()
+    def maker_step(self):
+        self.maker_steps.step()
+        self.maker_steps.zero_grad()
+#: good 119 the function cuts the graph off
+maker, judge = nn.Sequential(nn.Linear(8, 8)).cuda(), nn.Sequential(nn.Linear(8, 1)).cuda()
+maker_steps = torch.optim.Adam(maker.parameters())
+judge_steps = torch.optim.Adam(judge.parameters())
+def judged(real, fake):
+    return F.softplus(-judge(real)).mean() + F.softplus(judge(fake.detach())).mean()
+def train(real):
+    for _ in range(9):
+        fake = maker(torch.randn(8, 8, device="cuda"))
+        judge_steps.zero_grad()
+        loss = judged(real, fake)
+        loss.backward()
+        judge_steps.step()
+        maker_steps.zero_grad()
+        judge(fake).mean().backward()
+        maker_steps.step()

@@ -19,6 +19,8 @@ def added_by(event: Event) -> ast.expr | None:
     if event.kind == "augment":
         stmt = event.stmt
         return stmt.value if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) else None
+    if event.kind == "store" and event.target is not None and isinstance(event.source, ast.BinOp):
+        return _added(event.source, ast.unparse(event.target))
     return _added(event.source, event.name) if event.kind == "bind" and event.name and isinstance(event.stmt, ast.Assign) else None
 
 
@@ -36,7 +38,20 @@ def _scaled(node: ast.expr) -> str:
     """The name of `acc` and `0.9 * acc`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
         return _scaled(node.left) or _scaled(node.right)
-    return dotted(node)
+    return ast.unparse(node) if isinstance(node, ast.Subscript) else dotted(node)
+
+
+def holder(of: ast.expr) -> str:
+    """The container of `kept`, `kept[key]` and `kept.setdefault(key, [])`."""
+    if isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr == "setdefault":
+        return dotted(of.func.value)
+    return dotted(of.value if isinstance(of, ast.Subscript) else of)
+
+
+def _object(event: Event) -> str:
+    """The name of the object, or of the container that holds it, that a method is called on."""
+    func = event.call.func
+    return event.receiver or (holder(func.value) if isinstance(func, ast.Attribute) else "")
 
 
 def put_by_key(event: Event) -> bool:
@@ -110,14 +125,15 @@ def _emptying(cls: Class, name: str) -> list[Function]:
 def container_of(event: Event, function: Function, keep: Keep) -> str:
     """What the container of a function is called where it is called; "" where that is not seen."""
     if keep.container.startswith("self."):
-        return event.receiver + keep.container.removeprefix("self") if event.receiver else ""
+        of = _object(event)
+        return of + keep.container.removeprefix("self") if of else ""
     given = argument(event, function, keep.container)
     return dotted(given[0]) if given is not None else "" if keep.container in {a.arg for a in parameters(function)} else keep.container
 
 
 def renewed(ctx: Context, event: Event, function: Function, keep: Keep, loop: Loop) -> bool:
     """May an iteration of the loop make the object anew, or empty it?"""
-    of = event.receiver
+    of = _object(event)
     names = {f.name for f in _emptying(function.cls, keep.container)} if function.cls is not None else set()
     for other in ctx.trace(event).inside(loop):
         if other.kind in ("bind", "delete") and of and of != "self" and other.name == of or other.kind == "call" and other.attr in names:

@@ -12,7 +12,7 @@ from ..finding import Edit
 from ..symbols import Class, Function, dotted
 from ..trace import Event, Loop, Trace, apart
 from ..walk import argument, parameters
-from .keeps import GROWS, added_by, container_of, keeps, put_by_key, renewed
+from .keeps import GROWS, added_by, container_of, holder, keeps, put_by_key, renewed
 
 
 
@@ -41,9 +41,22 @@ def _loop_of(ctx: Context, event: Event) -> tuple[Loop | None, bool]:
 def _outlives(ctx: Context, event: Event, trace: Trace, name: str, loop: Loop) -> bool:
     """Is the name born before the loop and never made anew in it?"""
     for other in trace.inside(loop):
-        if other.name == name and other.kind in ("bind", "delete") and other is not event and added_by(other) is None:
+        if other.name == name and other.kind in ("bind", "delete") and other is not event and added_by(other) is None and not _first_time(other, event):
             return False
     return not ctx.cleared_in(trace, name, loop)
+
+
+def _first_time(made: Event, event: Event) -> bool:
+    """`if kept is None: kept = out`, or `if i == 0:`, in the other branch of an event that adds to `kept`."""
+    for (x, i, _), (y, j, _) in zip(made.path, event.path):
+        if x is y and i != j and isinstance(x, ast.If) and i == 0:
+            test = x.test
+            if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.Eq)) and event.loop is not None:
+                known, of = constant(test.comparators[0]), test.left
+                if isinstance(of, ast.Call) and dotted(of.func) == "len" and of.args:
+                    return known == 0 and dotted(of.args[0]) == made.name
+                return known is None and dotted(of) == made.name or known == 0 and dotted(of) in Context.loop_names(event.loop)
+    return False
 
 
 @dataclass(frozen=True)
@@ -92,7 +105,7 @@ def _fed_later(ctx: Context, trace: Trace, function: Function, name: str) -> boo
 def accumulated(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
-            added = added_by(event) if event.loop is not None and event.kind in ("augment", "bind") else None
+            added = added_by(event) if event.loop is not None and event.kind in ("augment", "bind", "store") else None
             if added is not None and event.value is not None:
                 tell_if_summed(ctx, trace, event, event.name, added, event.value)
 
@@ -192,7 +205,7 @@ def collected(ctx: Context) -> None:
         if event.attr == "add" and (event.of is None or event.of.kind != values.LIST):
             continue  # a meter's method, more often than a set's
         of = event.call.func.value if isinstance(event.call.func, ast.Attribute) else event.call.func
-        container = event.receiver or _holder(of)
+        container = event.receiver or holder(of)
         if container and event.call.args and not isinstance(event.stmt, ast.Return):
             contained(ctx, event, container, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
@@ -208,7 +221,7 @@ def _put_by_statement(ctx: Context, event: Event) -> tuple[ast.expr, values.Valu
     if value is None:
         return None
     if event.kind == "store":
-        return (what, value) if what is not None and put_by_key(event) else None
+        return (what, value) if what is not None and put_by_key(event) and added_by(event) is None else None
     if event.kind == "bind":
         joined = _joined(ctx, event)
         return (joined, value) if joined is not None else None
@@ -245,7 +258,7 @@ class _Put:
 
 def _keeps_all(ctx: Context, trace: Trace, event: Event, container: str, loop: Loop) -> bool:
     """Does the container hold what every iteration put in it: made before the loop, without a bound, not cleared, fed to no backward pass?"""
-    if event.kind == "bind" and not any(e.name == container and e.kind == "bind" for e in trace.events[:loop.start]):
+    if event.kind == "bind" and not any(e.name == container and e.kind == "bind" and (e.index < loop.start or _first_time(e, event)) for e in trace.events[:loop.end]):
         return False
     holder = event.of
     if holder is not None and (holder.bound is not None or holder.kind in (values.MODULE, values.DATASET)):
@@ -363,17 +376,10 @@ def kept_by_step(ctx: Context) -> None:
                            evidence=[f"the backward pass of the same call frees what {what.id} saved; nothing in this file clears {container}"])
 
 
-def _holder(of: ast.expr) -> str:
-    """The container of `kept`, `kept[key]` and `kept.setdefault(key, [])`."""
-    if isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr == "setdefault":
-        return dotted(of.func.value)
-    return dotted(of.value if isinstance(of, ast.Subscript) else of)
-
-
 def _put_outside(event: Event) -> tuple[str, ast.expr | None]:
     """The container and what is put into it, of `kept.append(x)`, `kept[key].append(x)` and `self.kept += x`."""
     if event.kind == "call" and event.attr in GROWS and event.call.args and isinstance(event.call.func, ast.Attribute):
-        return _holder(event.call.func.value), event.call.args[-1]
+        return holder(event.call.func.value), event.call.args[-1]
     return event.name, added_by(event) if event.kind in ("augment", "bind") else None
 
 
@@ -416,7 +422,7 @@ def comprehended(ctx: Context) -> None:
                 continue
             source, what = ctx.program.source, event.source
             if value.kind not in values.TENSORS or value.graph != values.YES:
-                if not value.graph:
+                if not value.graph and not any(ctx.program.needs_gradients(ctx.program.called_function(e)) for e in called):
                     ctx.report("PLM110", called[0].node, "the model builds a graph for every batch here: model.eval() does not stop that",
                                confidence=HIGH if called[0].of is not None and called[0].of.strong else MEDIUM,
                                evidence=["the comprehension keeps no graph, and none is needed to make what it keeps; no torch.no_grad() is around it"])
@@ -1065,7 +1071,7 @@ def evaluated_with_gradients(ctx: Context) -> None:
 
 def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
     inside = trace.inside(loop)
-    called = [e for e in inside if ctx.program.runs_model(e) and not e.no_grad and e.loop is not None and not _only_counts(ctx, e, inside)]
+    called = [e for e in inside if ctx.program.runs_model(e) and not e.no_grad and e.loop is not None and not _only_counts(ctx, e, inside) and not ctx.program.needs_gradients(ctx.program.called_function(e))]
     if not called or ctx.program.no_grad(trace.function) or called[0].handler is not None:  # a handler: it was tried without gradients
         return
     event = called[0]
@@ -1090,8 +1096,8 @@ def phases(ctx: Context) -> None:
         for loop in ctx.steps(trace):
             inside = trace.inside(loop)
             tests = [_arms(e) for e in inside if ctx.program.is_backward(e)]
-            quiet = {e.receiver: min(text for text, _ in arms) for e in trace.events[:loop.end] if e.kind == "call" and e.attr == "eval" and e.receiver and (
-                arms := {(text, 1 - at) for text, at in _arms(e)}) and all(arms & t for t in tests)}
+            quiet = {e.receiver: min(_training_test(arm) for arm in arms & tests[0]) for e in trace.events[:loop.end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and (
+                arms := {(text, 1 - at) for text, at in _quiet_arms(e)}) and all(arms & t for t in tests)}
             quiet = quiet or _quiet_by_argument(ctx, trace, [e for e in inside if ctx.program.is_backward(e)])
             for event in inside if not loop.framework else ():
                 if ctx.program.is_model_call(event) and not event.no_grad and event.every(loop) and (event.receiver or event.attr) in quiet:
@@ -1105,7 +1111,7 @@ def phases(ctx: Context) -> None:
 def _quiet_by_argument(ctx: Context, trace: Trace, passes: list[Event]) -> dict[str, str]:
     """The models that a caller puts into eval mode in front of its call, if an argument decides whether this function goes backward; and the test of it."""
     own = {a.arg for a in parameters(trace.function)}
-    tests = [{ast.unparse(node.test) for node, at, _ in e.path if isinstance(node, ast.If) and at == 0 and names_in(node.test, cut=False) & own} for e in passes]
+    tests = [{_training_test(_arm(node.test, at)) for node, at, _ in e.path if isinstance(node, ast.If) and names_in(node.test, cut=False) & own} for e in passes]
     shared = set.intersection(*tests) if tests else set()
     found: dict[str, str] = {}
     for call in ctx.program.callers.get(trace.function, ()) if shared else ():
@@ -1119,7 +1125,29 @@ def _quiet_by_argument(ctx: Context, trace: Trace, passes: list[Event]) -> dict[
 
 def _arms(event: Event) -> set[tuple[str, int]]:
     """The tests that an event is behind, and on which side."""
-    return {(ast.unparse(node.test), at) for node, at, _ in event.path if isinstance(node, ast.If)}
+    return {_arm(node.test, at) for node, at, _ in event.path if isinstance(node, (ast.If, ast.IfExp))}
+
+
+def _arm(test: ast.expr, at: int) -> tuple[str, int]:
+    """A test and its side, without the test's `not`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _arm(test.operand, 1 - at)
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and len(test.ops) == 1:
+        return ast.unparse(ast.Compare(test.left, [ast.Is()], test.comparators)), 1 - at
+    return ast.unparse(test), at
+
+
+def _training_test(arm: tuple[str, int]) -> str:
+    """The text of a test that is true on this side."""
+    text, at = arm
+    return ast.unparse(ast.UnaryOp(ast.Not(), ast.parse(text, mode="eval").body)) if at else text
+
+
+def _quiet_arms(event: Event) -> set[tuple[str, int]]:
+    """Where `net.eval()` lies, or where `net.train(test)` is the same."""
+    if event.attr == "eval":
+        return _arms(event)
+    return {_arm(event.call.args[0], 1)} if event.call.args and not isinstance(event.call.args[0], ast.Constant) else set()
 
 
 def _models_called(called: list[Event]) -> set[str]:
@@ -1135,7 +1163,7 @@ def _noisy_by_purpose(ctx: Context, trace: Trace, loop: Loop, called: list[Event
     cls = trace.function.cls
     if cls is not None and cls.module and not cls.lightning:
         return True
-    return all(untrained(trace, name) for name in _models_called(called))
+    return all(untrained(ctx, trace, name) for name in _models_called(called))
 
 
 def _tell_evaluation(ctx: Context, trace: Trace, loop: Loop, event: Event, quiet: bool) -> None:
@@ -1154,8 +1182,10 @@ def inference_edits(ctx: Context, trace: Trace) -> list[Edit | None]:
     return [ctx.program.source.line_before(definition, "@torch.inference_mode()")]
 
 
-def untrained(trace: Trace, name: str) -> bool:
+def untrained(ctx: Context, trace: Trace, name: str) -> bool:
     """Is the model made here, and given no weights, to no optimizer and to no function?  Then this is a test of its shapes."""
+    if any(e.attr == "eval" or e.attr.startswith("load") for maker in ctx.makers(trace, {name}) for e in maker.events if e.kind == "call"):
+        return False
     made = [e for e in trace.events if e.kind == "bind" and e.name == name and isinstance(e.source, ast.Call) and e.value is not None and e.value.kind in values.MODULES and (
         e.value.cls is not None or e.value.qual.startswith("torch.nn.") or dotted(e.source.func).rpartition(".")[2][:1].isupper())]
     return bool(made) and not any(e.kind == "call" and _gives_weights(e, name) for e in trace.events)
@@ -1200,14 +1230,22 @@ def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) 
 
 def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     """Were the model's parameters frozen here or where it was made?  Then no graph is built."""
-    for event in ctx.calls("requires_grad_"):
-        if event.receiver in models and event.call.args and constant(event.call.args[0]) is False:
-            return True
+    if any(_freezes(e) for maker in ctx.makers(trace, models) for e in maker.events if e.kind == "call"):
+        return True
+    if any(e.receiver in models and _freezes(e) for e in ctx.calls("requires_grad_")):
+        return True
     roots = {m.split(".")[0] if not m.startswith("self.") else ".".join(m.split(".")[:2]) for m in models}
     given = models | roots  # or what a function freezes and returns
-    return any((e.receiver in given or e.receiver in ctx.returned_directly(ctx.trace(e))) and isinstance(e.stmt, ast.For) and any(
+    return any((e.receiver in given or e.receiver in ctx.returned_directly(ctx.trace(e))) and _freezes(e) for e in ctx.calls("parameters", "named_parameters"))
+
+
+def _freezes(event: Event) -> bool:
+    """`net.requires_grad_(False)`, `for p in net.parameters(): p.requires_grad = False`."""
+    if event.attr == "requires_grad_":
+        return bool(event.call.args) and constant(event.call.args[0]) is False
+    return event.attr in ("parameters", "named_parameters") and isinstance(event.stmt, ast.For) and any(
         isinstance(n, ast.Assign) and constant(n.value) is False and isinstance(n.targets[0], ast.Attribute) and n.targets[0].attr == "requires_grad"
-        for part in e.stmt.body for n in ast.walk(part)) for e in ctx.calls("parameters", "named_parameters"))
+        for part in event.stmt.body for n in ast.walk(part))
 
 
 @checks("PLM111")

@@ -17,12 +17,12 @@ _OF_MODULES = ("eval", "parameters", "load_state_dict", "state_dict")
 @checks("PLM110")
 def single_passes(ctx: Context) -> None:
     source = ctx.program.source
-    if not ctx.gpu or ctx.in_benchmark or ctx.mentions("requires_grad = False", "requires_grad_(False", "set_grad_enabled", "torch.autograd.grad("):
+    if not ctx.gpu or ctx.in_benchmark or ctx.mentions("requires_grad = False", "requires_grad_(False", "set_grad_enabled"):
         return
     told = _reported(ctx, "PLM110", "PLM119")
     within = {ctx.program.called_function(e) for e in ctx.program.events() if e.kind == "call" and _at(ctx, e.node) in told}
     for trace in ctx.traces:
-        if trace.function in within or _of_a_framework(trace) or ctx.program.no_grad(trace.function):
+        if trace.function in within or _of_a_framework(trace) and not any(ctx.feeds(e) for e in trace.events) or ctx.program.no_grad(trace.function):
             continue
         found = [e for e in trace.events if _builds(ctx, trace, e) and _at(ctx, e.node) not in told]
         if found and not isinstance(trace.function.node, ast.Module) and any(e.kind == "call" and _at(ctx, e.node) in told for e in trace.events):
@@ -90,10 +90,12 @@ def _builds(ctx: Context, trace: Trace, event: Event) -> bool:
         return False
     name = event.receiver or dotted(event.call.func)
     forward = ctx.program.trace_of(ctx.program.called_function(event))
+    if ctx.program.needs_gradients(ctx.program.called_function(event)):
+        return False
     if not name or ctx.inference_of(event) is not None or forward is not None and forward.no_grad or event.value is None or event.value.graph != values.YES:
         return False
     known = of.cls is not None or of.qual.startswith(LIBRARIES) or any(e.receiver == name for e in ctx.calls(*_OF_MODULES))
-    return known and not frozen(ctx, {name}, trace) and not untrained(trace, name)
+    return known and not frozen(ctx, {name}, trace) and not untrained(ctx, trace, name)
 
 
 class _Flow:
@@ -105,19 +107,24 @@ class _Flow:
         self.live: set[str] = set()  #: names that hold its graph
         self.ever: set[str] = set()
         self.read = False
+        self.needed = False  #: more of it than its shape
 
     def carried(self, node: ast.AST | None) -> bool:
         return node is not None and any(part is self.call.node or isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) in self.live for part in uncut(node))
 
     def named(self, node: ast.AST | None) -> bool:
-        return node is not None and any(part is self.call.node or isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) in self.live for part in ast.walk(node))
+        parts = [] if node is None else [p for p in ast.walk(node) if p is self.call.node or isinstance(p, (ast.Name, ast.Attribute)) and dotted(p) in self.live]
+        if not self.needed and parts and node is not None:
+            bare = {inner for p in ast.walk(node) if _of_shape(p) for inner in ast.walk(p)}
+            self.needed = any(p not in bare for p in parts)
+        return bool(parts)
 
     def read_without_graph(self) -> bool:
         """Is the result read, and never with its graph by what may go backward, keep it or give it away?"""
         if not self._ends_here():
             return False
         # `fake = net(z).detach()` in a training step: its graph is gone before the step's largest one is made
-        return self.read and (bool(self.ever) or self.ctx.step_of(self.call) is None)
+        return self.read and self.needed and (bool(self.ever) or self.ctx.step_of(self.call) is None)
 
     def unread(self) -> bool:
         """Does what is made of the result, by way of names, reach nothing at all?"""
@@ -134,7 +141,7 @@ class _Flow:
                 return False
         if self._leaves():
             return False
-        self.read = self.read or any(self.named(node) for node in self.trace.return_nodes)
+        self.read = any([self.named(node) for node in self.trace.return_nodes]) or self.read
         return True
 
     def _passes(self, event: Event) -> bool:
@@ -148,7 +155,7 @@ class _Flow:
             return True
         given = [event.call.func, *event.call.args, *(k.value for k in event.call.keywords)]
         if not any(self.carried(a) for a in given):
-            self.read = self.read or not isinstance(event.stmt, ast.Assert) and any(self.named(a) for a in given)
+            self.read = not isinstance(event.stmt, ast.Assert) and any([self.named(a) for a in given]) or self.read
             return True
         if self.ctx.feeds(event) or self.ctx.program.trains(event):
             return False
@@ -167,7 +174,7 @@ class _Flow:
             self.live.add(event.name)
             self.ever.add(event.name)
             return True
-        self.read = self.read or self.named(event.source)
+        self.read = self.named(event.source) or self.read
         if event.kind == "bind" and len(event.path) <= len(self.call.path) and all(a is b and i == j for (a, i, _), (b, j, _) in zip(event.path, self.call.path)):
             self.live.discard(event.name)
         return True
@@ -175,7 +182,7 @@ class _Flow:
     def _given(self, event: Event) -> bool:
         """A call for its own sake: of print() and PyTorch's libraries, which keep nothing, or a list that is the function's."""
         of, name = event.of, event.name
-        self.read = True
+        self.read = self.needed = True
         if _at(self.ctx, event.stmt) in self.kept:
             return False  # reported there
         if event.attr in GROWS and event.receiver and "." not in event.receiver:
@@ -199,6 +206,13 @@ class _Flow:
                        for f in self.ctx.program.symbols.functions for p in ast.walk(f.node))
         return any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Global, ast.Nonlocal)) or any(
             isinstance(p, ast.Name) and p.id in self.ever for p in ast.walk(n)) for n in inner)
+
+
+def _of_shape(node: ast.AST) -> bool:
+    """Does it need only the shape or the class of a value, or how many there are?"""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "len", "type") or isinstance(node.func, ast.Attribute) and node.func.attr in ("size", "dim")
+    return isinstance(node, ast.Attribute) and node.attr in ("shape", "ndim", "dtype", "device")
 
 
 def _pair(source: ast.expr | None) -> bool:

@@ -21,27 +21,48 @@ class _Step:
     trace: Trace
     loop: Loop | None
     events: list[Event]
+    plain: bool = False  #: functions that it calls are not looked into
     calls: dict[ast.AST, Event] = field(default_factory=dict)  #: calls of modules that build a graph
+    helpers: dict[ast.AST, "_Helper"] = field(default_factory=dict)  #: calls of functions of the program
+    made: dict[ast.AST, Event] = field(default_factory=dict)  #: those of them that return what one module makes
 
     def __post_init__(self) -> None:
         self.calls = {e.node: e for e in self.events if self.ctx.program.is_model_call(e) and not e.no_grad and e.handler is None and
                       e.of is not None and e.of.kind == values.MODULE and e.value is not None and e.value.graph == values.YES}
+        for event in () if self.plain else self.events:
+            helper = _helper(self.ctx, event)
+            if helper is not None:
+                self.helpers[event.node] = helper
+                if len(helper.modules) == 1 and event.value is not None and event.value.graph == values.YES:
+                    self.made[event.node] = event
 
     def reached(self, start: list[ast.expr], before: int) -> list[Event]:
         """The modules' calls that a graph of these expressions leads back to."""
+        return self.way(start, before)[0]
+
+    def way(self, start: list[ast.expr], before: int) -> tuple[list[Event], set[str], set[str]]:
+        """These calls, the modules that functions on the way call, and the names on it."""
         found: list[Event] = []
+        within: set[str] = set()
         seen: set[str] = set()
+        cut: set[ast.AST] = set()
         todo = list(start)
         while todo:
             for part in uncut(todo.pop()):
-                call = self.calls.get(part)
+                if part in cut:
+                    continue
+                call = self.calls.get(part) or self.made.get(part)
                 if call is not None and call not in found:
                     found.append(call)
+                helper = self.helpers.get(part)
+                if helper is not None:
+                    within |= helper.modules
+                    cut |= helper.cut
                 name = dotted(part) if isinstance(part, (ast.Name, ast.Attribute)) else ""
                 if name and name not in seen:
                     seen.add(name)
                     todo += self.sources(name, before)
-        return found
+        return found, within, seen
 
     def sources(self, name: str, before: int) -> list[ast.expr]:
         """What a name may hold then: its last value on each path, and what was added since."""
@@ -58,11 +79,45 @@ class _Step:
         return made
 
 
+@dataclass(frozen=True)
+class _Helper:
+    """A call of a function of the program that computes with modules, as it is seen from there."""
+
+    modules: set[str]  #: on the way to what it returns
+    cut: set[ast.AST]  #: in arguments whose graph does not reach what it returns
+
+
+def _helper(ctx: Context, event: Event) -> _Helper | None:
+    called = ctx.program.called_function(event) if event.kind == "call" and not event.no_grad and not ctx.program.is_model_call(event) else None
+    trace = ctx.program.trace_of(called)
+    if called is None or trace is None or trace.no_grad or not trace.return_nodes or called is event.function:
+        return None
+    calls, _, seen = _Step(ctx, trace, None, trace.events, plain=True).way(trace.return_nodes, len(trace.events))
+    cut = {part for p in parameters(called) if p.arg not in seen and (given := argument(event, called, p.arg)) is not None for part in ast.walk(given[0])}
+    return _Helper({_seen_from(ctx, event, called, _module(c)) for c in calls} - {""}, cut)
+
+
+def _seen_from(ctx: Context, event: Event, called: Function, name: str) -> str:
+    """What a module of a function is called where the function is called; "" if that is not known."""
+    first, _, rest = name.partition(".")
+    if first == "self":
+        return name if event.receiver == "self" and called.cls is event.function.cls else ""
+    given = argument(event, called, first)
+    if given is not None:
+        return dotted(given[0]) + ("." + rest if rest else "") if dotted(given[0]) else ""
+    return name if name and first not in called.bound and ctx.program.home(called) is ctx.program else ""
+
+
 def _steps(ctx: Context, trace: Trace) -> list[_Step]:
     found = [_Step(ctx, trace, loop, trace.inside(loop)) for loop in ctx.steps(trace) if not loop.framework]
     if not isinstance(trace.function.node, ast.Module) and any(e.loop is None and ctx.program.is_backward(e) for e in trace.events):
         found.append(_Step(ctx, trace, None, trace.events))
     return found
+
+
+def _module_of(step: _Step, call: Event) -> str:
+    helper = step.helpers.get(call.node)
+    return _module(call) if helper is None else next(iter(helper.modules))
 
 
 def _module(event: Event) -> str:
@@ -180,25 +235,45 @@ def _gone_through(ctx: Context, step: _Step) -> None:
     events: list[Event] = step.events
     told: set[Event] = set()
     for at, event in enumerate(events):
-        if not ctx.program.is_backward(event) or not isinstance(event.call.func, ast.Attribute):
+        found = _backward(ctx, step, at)
+        if found is None:
             continue
-        roots = [event.call.func.value, *event.call.args]
-        reached = step.reached(roots, event.index)
-        trained = _stepped_after(ctx, step, at)
-        if trained is None:
-            continue
+        roots, trained, within = found
+        reached, more, _ = step.way(roots, event.index)
+        within |= more
         for call in reached:
-            name = _module(call)
-            if not name or name in trained or call in told or any(_module(c) in trained or _module(c) != name for c in step.reached(_given(call), call.index)):
+            name = _module_of(step, call)
+            if not name or name in trained or call in told or any(_module_of(step, c) in trained or _module_of(step, c) != name for c in step.reached(_given(call), call.index)):
                 continue
             zero = _thrown_away(ctx, step, at, name) if _inputs_plain(call) and not _frozen_here(ctx, step, name) else None
-            if zero is not None and any(_module(c) in trained for c in reached):
+            if zero is not None and (within & trained or any(_module_of(step, c) in trained for c in reached)):
                 told.add(call)
                 source = ctx.program.source
                 ctx.report("PLM119", call.stmt, f"line {event.node.lineno} goes back through {name} for nothing: detach() what {name} made for it",
                            confidence=HIGH if call.of is not None and call.of.strong else MEDIUM,
                            evidence=[f"line {event.node.lineno}: {source.segment(event.call.func)}(); the step after it trains {', '.join(sorted(trained))}",
                                      f"line {zero.node.lineno}: the gradients of {name} are set to zero before anything uses them"])
+
+
+def _backward(ctx: Context, step: _Step, at: int) -> tuple[list[ast.expr], set[str], set[str]] | None:
+    """Of an event that goes backward: from what, which modules the step after it trains, and those that its function calls on the way."""
+    event = step.events[at]
+    if ctx.program.is_backward(event) and isinstance(event.call.func, ast.Attribute):
+        trained = _stepped_after(ctx, step, at)
+        return None if trained is None else ([event.call.func.value, *event.call.args], trained, set())
+    called = ctx.program.called_function(event)
+    trace = ctx.program.trace_of(called) if ctx.feeds(event) and not event.no_grad else None
+    if called is None or trace is None or step.plain or called is event.function or ctx.program.home(called) is not ctx.program:
+        return None
+    inner = _Step(ctx, trace, None, trace.events)
+    passes = [i for i, e in enumerate(trace.events) if ctx.program.is_backward(e)]
+    found = _backward(ctx, inner, passes[0]) if len(passes) == 1 else None
+    if found is None:
+        return None
+    roots, trained, _ = found
+    calls, within, seen = inner.way(roots, trace.events[passes[0]].index)
+    given = [value[0] for p in parameters(called) if p.arg in seen and (value := argument(event, called, p.arg)) is not None]
+    return given, {_seen_from(ctx, event, called, n) for n in trained} - {""}, {_seen_from(ctx, event, called, n) for n in {*within, *(_module_of(inner, c) for c in calls)}}
 
 
 def _inputs_plain(call: Event) -> bool:
@@ -255,7 +330,23 @@ def _thrown_away(ctx: Context, step: _Step, at: int, name: str) -> Event | None:
             return event if event.attr == "zero_grad" else None
         if found is None and event.attr == "step" and ctx.program.is_step(event):
             return None
-    return None
+    return _zeroed_elsewhere(ctx, step, name)
+
+
+def _zeroed_elsewhere(ctx: Context, step: _Step, name: str) -> Event | None:
+    """The zero_grad() in front of the backward pass that another function makes for the optimizer of a module; None if one does without."""
+    found: Event | None = None
+    for event in ctx.calls("step"):
+        trained = _optimizer_of(ctx, event) if ctx.program.is_step(event) else set()
+        if trained is not None and name not in trained:
+            continue
+        before = ctx.trace(event).events[:event.index]
+        last = max((e.index for e in before if ctx.program.is_backward(e)), default=0)
+        zero = [e for e in before[:last] if e.kind == "call" and e.attr == "zero_grad" and e.receiver in (event.receiver, name)]
+        if trained is None or not zero or event.function is step.trace.function:
+            return None
+        found = zero[-1]
+    return found
 
 
 # ---- create_graph for nothing ----
