@@ -68,7 +68,7 @@ int findings_own_heap(const struct messages_event *e)
 /* A driver's limit of one buffer, however much is free. */
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c)
 {
-	return strstr(e->text, "maximum allowed buffer size") != NULL ||
+	return (e->wording->says && strstr(e->wording->says, "no single buffer")) ||
 	       (c->backend == MESSAGES_BACKEND_VULKAN && messages_known(e->oom.tried) &&
 		e->oom.tried.low > VULKAN_BUFFER);
 }
