@@ -171,12 +171,9 @@ static int may_have_gaps(const struct messages_event *e, const struct findings_t
 /* What the numbers tell, and what they let a row say. */
 static uint64_t facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
 {
-	uint64_t facts = facts_of_request(e) | facts_of_card(e, t) |
-			 when(e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit, F(TOKENS));
-
-	if (findings_async(e) || findings_bare(e))
-		return facts;
-	return facts | when(may_have_gaps(e, t), F(GAPS)) |
+	return facts_of_request(e) | facts_of_card(e, t) |
+	       when(e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit, F(TOKENS)) |
+	       when(may_have_gaps(e, t), F(GAPS)) |
 	       when(messages_known(e->limit) && e->limit.high, F(LIMIT));
 }
 
