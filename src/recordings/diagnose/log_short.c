@@ -274,8 +274,7 @@ static void say_own(const struct messages_event *e, const struct findings_told *
 			 messages_size(z.at[1], o->unallocated));
 	else
 		snprintf(out, size, "this process, %s%s", z.at[0],
-			 o->processes || t->bound_by == FINDINGS_BOUND_UNKNOWN ? ""
-									       : ", all PyTorch's");
+			 messages_known(o->this_process) && !o->processes ? ", all PyTorch's" : "");
 }
 
 static const char *device_held(const struct diagnose_text *x, const struct findings_told *t,
