@@ -234,11 +234,9 @@ int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at,
 
 static struct span digits_at(const char *p, const char *end)
 {
-	struct span s = { p, p };
+	uint64_t number;
 
-	while (s.end < end && *s.end >= '0' && *s.end <= '9')
-		s.end++;
-	return s;
+	return (struct span){ p, scan_digits(p, end, &number) };
 }
 
 /* "in Tensor.backward(self, gradient)": the name in front of its arguments. */

@@ -272,11 +272,13 @@ static int is_semaphore(const struct messages_event *e)
 
 #define INDEX_LINES 2000 /* of assertions, which each thread of a kernel writes */
 #define HANDLE_LINES 40  /* between a word of a refusal, and the refusal itself */
+#define BUFFER_LINES \
+	5 /* between a buffer that ggml did not get, and why: it was the machine that refused */
 
 /*
  * What follows from another failure near to it: a library behind an assertion of a kernel, which broke the context; cuBLAS,
  * cuDNN and NCCL that could not start on a full GPU; the same words about a semaphore, whose place is /dev/shm; SGLang's word
- * that a batch was too large; a server that points to the error of its engine.
+ * that a batch was too large; a server that points to the error of its engine; a crash behind a refusal; a buffer of ggml's.
  */
 static void join_followed(struct messages_log *log)
 {
@@ -294,6 +296,10 @@ static void join_followed(struct messages_log *log)
 		{ "No space left on device", MESSAGES_OTHER, is_semaphore, UINT64_MAX },
 		{ "to lower your batch", MESSAGES_NOTHING, is_refused, HANDLE_LINES },
 		{ "root cause", MESSAGES_OTHER, is_cause, UINT64_MAX },
+		{ "Segmentation fault", MESSAGES_OTHER, is_refused, HANDLE_LINES },
+		{ "unable to allocate ", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
+		{ "failed to allocate CUDA{", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
+		{ "buffer for kv cache", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
 	};
 	struct messages_event *at = log->events.at;
 
@@ -353,20 +359,6 @@ static void join_devices(struct messages_log *log)
 		if (b->line > a->line && b->line > a->caught_line)
 			a->caught_line = b->caught_line;
 		join_into(log, i, a->joined);
-	}
-}
-
-#define BUFFER_LINES 5 /* between a buffer that ggml did not get, and why */
-
-/* ggml names the buffer that it did not get, and near to it that it was the machine that refused. */
-static void join_buffers(struct messages_log *log)
-{
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++) {
-		if (at[i].joined == i && at[i].wording->family == MESSAGES_LLAMA_CPP &&
-		    at[i].wording->class == MESSAGES_DEVICE && at[i].oom.tried.low == PLIM_UNKNOWN)
-			join_near(log, i, is_ggml_host, BUFFER_LINES);
 	}
 }
 
@@ -478,7 +470,6 @@ void messages_join(struct messages_log *log)
 	join_followed(log);
 	join_kills(log);
 	judge_allocs(log);
-	join_buffers(log);
 	join_devices(log);
 	join_details(log);
 	join_followers(log);

@@ -104,9 +104,7 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 
 	out->others = (struct messages_bytes){ 0, 0 };
 	while ((at = memmem(at, (size_t)(end - at), label, sizeof(label) - 1))) {
-		at += sizeof(label) - 1;
-		for (pid = 0; at < end && *at >= '0' && *at <= '9' && pid < UINT32_MAX; at++)
-			pid = 10 * pid + (uint64_t)(*at - '0');
+		at = scan_digits(at + sizeof(label) - 1, end, &pid);
 		if ((size_t)(end - at) < sizeof(has) || memcmp(at, has, sizeof(has) - 1))
 			continue;
 		at += sizeof(has) - 1;

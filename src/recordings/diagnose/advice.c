@@ -31,7 +31,8 @@ static int advice_fits(uint64_t mask, unsigned value)
 
 int findings_is_pytorch(const struct messages_context *c)
 {
-	if (!c->engine && (c->is_xla || c->set[MESSAGES_TASK_NATIVE].line))
+	if (c->backend == MESSAGES_BACKEND_TPU ||
+	    (!c->engine && (c->is_xla || c->set[MESSAGES_TASK_NATIVE].line)))
 		return 0;
 	return advice_fits(advice_cached | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine);
 }
@@ -141,7 +142,9 @@ static uint64_t facts_of_card(const struct messages_event *e, const struct findi
 	bool others = messages_known(o->others), allocated = messages_known(o->allocated);
 
 	return when(t->ranks != 0, F(RANKS)) |
-	       when(free && total && e->wording->class == MESSAGES_BUDGET, F(SHARE)) |
+	       when(free && total && e->wording->class == MESSAGES_BUDGET &&
+			    o->free.low >= SMALL_BYTES,
+		    F(SHARE)) |
 	       when(o->processes >= 2 && others && messages_known(o->tried) &&
 			    o->others.low >= o->tried.high,
 		    F(SIBLINGS)) |
@@ -168,12 +171,9 @@ static int may_have_gaps(const struct messages_event *e, const struct findings_t
 /* What the numbers tell, and what they let a row say. */
 static uint64_t facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
 {
-	uint64_t facts = facts_of_request(e) | facts_of_card(e, t) |
-			 when(e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit, F(TOKENS));
-
-	if (findings_async(e) || findings_bare(e))
-		return facts;
-	return facts | when(may_have_gaps(e, t), F(GAPS)) |
+	return facts_of_request(e) | facts_of_card(e, t) |
+	       when(e->tokens_fit != PLIM_UNKNOWN && e->tokens_fit, F(TOKENS)) |
+	       when(may_have_gaps(e, t), F(GAPS)) |
 	       when(messages_known(e->limit) && e->limit.high, F(LIMIT));
 }
 
@@ -394,9 +394,8 @@ static void value_of(const char *name, const struct messages_event *e,
 	if (!strncmp(name, "resolution}", 11)) {
 		snprintf(out, size, "%u", smaller_edge(c) ? smaller_edge(c) : 512);
 	} else if (!strncmp(name, "share}", 6)) {
-		double share = (double)e->oom.free.low / (double)e->oom.total.high;
-
-		snprintf(out, size, "%.2f", share > 0.005 ? (double)(int)(share * 100) / 100 : 0.0);
+		snprintf(out, size, "%.2f",
+			 floor(100 * (double)e->oom.free.low / (double)e->oom.total.high) / 100);
 	} else if (!strncmp(name, "raise}", 6)) {
 		snprintf(out, size, "%.2f", (double)(int)(share_wanted(e) * 100 + 0.99) / 100);
 	} else if (!strncmp(name, "tokens}", 7)) {

@@ -274,8 +274,7 @@ static void say_own(const struct messages_event *e, const struct findings_told *
 			 messages_size(z.at[1], o->unallocated));
 	else
 		snprintf(out, size, "this process, %s%s", z.at[0],
-			 o->processes || t->bound_by == FINDINGS_BOUND_UNKNOWN ? ""
-									       : ", all PyTorch's");
+			 messages_known(o->this_process) && !o->processes ? ", all PyTorch's" : "");
 }
 
 static const char *device_held(const struct diagnose_text *x, const struct findings_told *t,
@@ -290,10 +289,7 @@ static const char *device_held(const struct diagnose_text *x, const struct findi
 		say_own(x->event, t, own, sizeof(own));
 	else
 		snprintf(own, sizeof(own), "this process, %s", messages_size(a, o->allocated));
-	if (o->own_listed && !messages_known(o->others))
-		snprintf(others, sizeof(others), "; it is one of the %u processes listed",
-			 o->processes);
-	else if (o->processes)
+	if (o->processes)
 		say_holders(o, others, sizeof(others));
 	else if (messages_known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN)
 		snprintf(others, sizeof(others), "; %s by others or outside PyTorch",
@@ -308,7 +304,9 @@ static const char *device_held(const struct diagnose_text *x, const struct findi
 	return arena_text(x->arena, err, "%s%s%s", own, others,
 			  t->ranks == 2   ? ": ranks of this job on one GPU"
 			  : t->ranks == 1 ? " (maybe a rank of this job)"
-					  : "");
+			  : o->own_listed && !messages_known(o->others)
+				  ? " (one of these is this process)"
+				  : "");
 }
 
 const char *diagnose_held(const struct diagnose_text *x, const struct findings_told *t,

@@ -68,7 +68,7 @@ int findings_own_heap(const struct messages_event *e)
 /* A driver's limit of one buffer, however much is free. */
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c)
 {
-	return strstr(e->text, "maximum allowed buffer size") != NULL ||
+	return (e->wording->says && strstr(e->wording->says, "no single buffer")) ||
 	       (c->backend == MESSAGES_BACKEND_VULKAN && messages_known(e->oom.tried) &&
 		e->oom.tried.low > VULKAN_BUFFER);
 }
@@ -174,10 +174,7 @@ static void judge_pool(const struct messages_event *e, struct findings_told *t)
 /* Nearly all that was free, in one piece: simply too little. */
 static int is_nearly(const struct messages_oom *o)
 {
-	return o->free.low <
-	       messages_plus(o->tried, (struct messages_bytes){ o->tried.low / NEARLY_PART,
-								o->tried.high / NEARLY_PART })
-		       .high;
+	return o->free.low < o->tried.high + o->tried.high / NEARLY_PART;
 }
 
 #define PLENTY 64 /* times what was asked for: no gaps between a library's blocks explain that */
@@ -377,9 +374,10 @@ static int are_alike(const struct messages_oom *o, struct messages_bytes own)
 	return !least || (n > 1 && most - least <= most / ALIKE_PART);
 }
 
+static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
+
 static int ranks_of(const struct messages_event *e, const struct messages_context *c)
 {
-	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
 	const struct messages_oom *o = &e->oom;
 
 	if (o->processes && (e->rank_count || c->set[MESSAGES_SET_LAUNCHER].line))
@@ -392,7 +390,6 @@ static int ranks_of(const struct messages_event *e, const struct messages_contex
 void findings_judge_message(const struct messages_event *e, const struct messages_context *c,
 			    struct findings_told *t)
 {
-	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
 	uint64_t slack;
 
 	*t = (struct findings_told){
