@@ -1,4 +1,4 @@
-"""Which changes to try, in which order: from measured steps of a few samples, the cheapest first, at most three whole batches."""
+"""Which changes to try, in which order: from measured steps of a few samples, the cheapest first, few whole batches."""
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
@@ -6,8 +6,9 @@ from typing import Any, Generator, Iterable, Iterator, Sequence
 
 FEW = 8    # samples of a first slice; larger ones follow if they fit, as few samples do not keep a GPU busy
 FILLED = 0.8  # of the limit, by a larger slice
-PROBES = 3  # whole batches that are tried
-STEP = 0.04  # of the limit: what the next try needs less than one that did not fit
+PROBES = 3  # whole batches that are tried, if one that does not fit ends the process
+TRIES = 6  # ... and if it does not
+STEP = 0.04  # of the limit: what the next try needs less than one that did not fit; after a second one twice as much, and so on
 WORTH = 1.05  # another try after one that fits has to be faster by this
 
 
@@ -262,18 +263,20 @@ class _Tries:
 
     estimates: dict[Trial, Estimate]
     limit_bytes: int
+    most: int
     runs: list[Run] = field(default_factory=list)
 
     def room(self) -> float:
         """Bytes, reserved as estimated, up to which a setting should fit."""
-        room, failed = float(self.limit_bytes), float("inf")
+        room, failed, step = float(self.limit_bytes), float("inf"), STEP
         for run in self.runs:
             needed = self.estimates[run.trial].reserved_bytes
             if run.fits_well:
                 room = self.limit_bytes - (run.reserved_bytes - needed)
             else:
                 failed = min(failed, needed)
-                room = failed - STEP * self.limit_bytes
+                room = failed - step * self.limit_bytes
+                step *= 2
         return min(room, failed - 1)
 
     def seconds(self, estimate: Estimate) -> float:
@@ -293,7 +296,7 @@ class _Tries:
         best, tried, room = self.chosen(), [run.trial for run in self.runs], self.room()
         most_s = best.step_s / WORTH if best is not None and best.fits_well else None
         fitting = [e for e in self.estimates.values() if e.reserved_bytes <= room and e.trial not in tried and (most_s is None or self.seconds(e) < most_s)]
-        if most_s is None and (not fitting or len(self.runs) == PROBES - 1):
+        if most_s is None and (not fitting or len(self.runs) == self.most - 1):
             least = min(self.estimates.values(), key=lambda e: (e.allocated_bytes, e.passes_bytes, e.step_s)).trial
             return None if least in tried else least
         return min(fitting, key=lambda e: (self.seconds(e), e.trial.parts, sum(e.trial.checkpointed))).trial if fitting else None
@@ -307,8 +310,9 @@ def _shown(estimates: dict[Trial, Estimate], samples: int) -> Iterator[Estimate]
     yield from [e for e in alone if e.fits and e.trial.parts == 1 and e.trial.checkpointed][:1]
 
 
-def search(samples: int, limit_bytes: int, may_cut: bool, sizes: Sequence[int] = (), held: bool = False) -> Generator[Trial, Run, Found]:
+def search(samples: int, limit_bytes: int, may_cut: bool, sizes: Sequence[int] = (), held: bool = False, most: int = TRIES) -> Generator[Trial, Run, Found]:
     """Yields trials, is sent what they took.  sizes: of the lists of layers that may be checkpointed.  held: the job accumulates gradients.
+    most: whole batches to try.
 
     Deterministic: a search that is begun anew asks for the same, given the same answers.
     """
@@ -325,8 +329,8 @@ def search(samples: int, limit_bytes: int, may_cut: bool, sizes: Sequence[int] =
         found.runs = [(yield least)]
         found.chosen = found.runs[0] if found.runs[0].fits else None
         return found
-    tries = _Tries(estimates, limit_bytes, found.runs)
-    while len(tries.runs) < PROBES and (another := tries.next()) is not None:
+    tries = _Tries(estimates, limit_bytes, most, found.runs)
+    while len(tries.runs) < most and (another := tries.next()) is not None:
         tries.runs.append((yield another))
     found.chosen = tries.chosen()
     return found

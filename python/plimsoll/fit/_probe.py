@@ -20,7 +20,7 @@ from ._checkpointing import compare, is_able, is_the_same, measure, sizes, switc
 from ._counts import counted, growth, is_left, numbers
 from ._certificate import PARTS, SAMPLES, Certificate, Variant, agreed, certify, variants
 from ._file import made_with
-from ._ladder import Found, Run, Trial, only, search, worst
+from ._ladder import PROBES, TRIES, Found, Run, Trial, only, search, worst
 from ._later import forward_pass, later, own_callbacks, worst as worst_row
 from ._longest import longest, not_bounded
 from ._parts import WAYS, blocks_of, permute, samples_of, take
@@ -212,14 +212,14 @@ def refuse_other_loops(module: Any, path: str) -> None:
     module.register_optimizer_step_pre_hook(another)
 
 
-def _searched(answer: dict[str, Any], asked: dict[str, Any]) -> Generator[Trial, Run, Found]:
-    """The setting that was asked for, or a search."""
+def _searched(answer: dict[str, Any], asked: dict[str, Any], goes_on: bool) -> Generator[Trial, Run, Found]:
+    """The setting that was asked for, or a search.  goes_on: the process does, after a trial that runs out of memory."""
     samples = answer["samples"]
     layers = list(answer["checkpointing_layers"].values())
     if asked.get("parts") or asked.get("checkpointed"):
         return only(Trial(samples, asked.get("parts") or 1, wanted(asked.get("checkpointed"), layers), answer["accumulation"] > 1))
     return search(samples, min(_ranks.everyone(_gauge.gauge.limit_bytes or 0)), is_cuttable(answer), layers if is_the_same(answer["checkpointing_off"]) else (),
-                  answer["accumulation"] > 1)
+                  answer["accumulation"] > 1, TRIES if goes_on else PROBES)
 
 
 def is_cuttable(answer: dict[str, Any]) -> bool:
@@ -340,7 +340,8 @@ def trainer_probe(path: str, asked: dict[str, Any]) -> Any:
             if all(_ranks.everyone(samples_of(batch, answer["blocks"]) == answer["samples"])):
                 inputs, items = batch, _items(trainer, batch, items)
         way = answer["certificate"]["way"] or "own"
-        running, known, sharded = _searched(answer, asked), _known(asked), _ranks.is_sharded(model)
+        known, sharded = _known(asked), _ranks.is_sharded(model)
+        running = _searched(answer, asked, not sharded)
         try:
             trial = next(running)
             while True:
@@ -539,7 +540,7 @@ def accelerate_probe(path: str, asked: dict[str, Any]) -> Any:
             _certified(path, answer)
 
     def measured(loop: Loop, model: Any, batch: Any, answer: dict[str, Any]) -> Iterator[Any]:
-        running, way = _searched(answer, asked), answer["certificate"]["way"] or "samples"
+        running, way = _searched(answer, asked, False), answer["certificate"]["way"] or "samples"
         gauge = _gauge.gauge
 
         def passed(before: tuple[int, int, int]) -> tuple[int, int, int]:
