@@ -131,6 +131,18 @@ def check_deaths(folder):
             expect(name, told, f"{result['recommended']} is advised without a word on what comes after")
 
 
+def check_ranges(folder):
+    """What differs between runs widens the range of what is reserved: other streams' speed; waits of Plimsoll's allocator.  Not what was recorded."""
+    for name, settings in (("streams", "expandable_segments:True"), ("llama_s_ckpt", "plimsoll.allocator.use()")):
+        result = whatif(os.path.join(folder, name + ".pickle.xz"), "--plan", "--settings", "expandable_segments:True")
+        run = next(r for r in result["runs"] if r["settings"] == settings)
+        low, high = run["reserved_peak_range_bytes"].values()
+        expect(name, low <= run["reserved_peak_bytes"] <= high and high > 1.01 * low, f"{low} to {high}")
+        expect(name, any("a range" in note for note in result["notes"]), "no note says what a range is")
+        low, high = result["as_recorded"]["reserved_peak_range_bytes"].values()
+        expect(name, high <= 1.01 * low, f"as recorded {low} to {high}")
+
+
 def print_markdown(verdicts):
     n = len(verdicts)
     print("| | rows | exact | truth in range | range up to 1 % wide | outcome right |")
@@ -162,6 +174,7 @@ others = check_rows(kinds, rows_of(kinds))
 paths = check_settings(folder)
 check_deaths(data)
 exact = sum(v[2] for v in verdicts)
+check_ranges(data)
 if markdown:
     print_markdown(verdicts)
     print("\nOther kinds of programs (tests/data/kinds: optimizers, convolutions, compiled code, half precision ...), first measured\n"
@@ -173,7 +186,8 @@ else:
     for row, run, _, inside, width, right in verdicts + others:
         where = f"{row['snapshot']} {row['settings']} {row['limit_gib']}"
         expect(where, inside, f"{row['reserved_peak']} is not in {run['reserved_peak_range_bytes']}")
-        expect(where, width <= 0.01 or not run["outcome_certain"] or row in [v[0] for v in others],
+        narrow = 0.03 if row["snapshot"] == "streams" else 0.01  # its memory waits for other streams, whose speed differs between runs
+        expect(where, width <= narrow or not run["outcome_certain"] or row in [v[0] for v in others],
                f"the range is {100 * width:.1f} % wide")
         expect(where, right or not run["outcome_certain"], f"{run['outcome']}, measured {row['outcome']}")
 lib.finish("" if markdown else f"{exact} of {len(verdicts)} and {sum(v[2] for v in others)} of {len(others)} rows exact, the others in range; "

@@ -112,7 +112,10 @@ struct plim_whatif_run {
 	uint64_t oom_event;
 	uint64_t oom_request_bytes;   /* what it asked for; null: none failed */
 	uint64_t reserved_peak_bytes; /* most memory taken from the driver */
-	/* least and most, over the placements that the driver may choose */
+	/*
+	 * least and most, over what differs between runs: where the driver places segments, how soon other
+	 * streams are done with freed memory, how long plimsoll.allocator waits
+	 */
 	struct plim_interval reserved_peak_range_bytes;
 	uint64_t allocated_peak_bytes; /* largest sum of blocks in use */
 	/* the same with blocks that await another stream */

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -82,6 +83,45 @@ static void test_requests(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+static void same_order(const struct program *p, const struct program *delayed,
+		       const uint32_t *order)
+{
+	for (size_t i = 0; i < p->ops.n; i++)
+		if (memcmp(&delayed->ops.at[i], &p->ops.at[order[i]], sizeof(*p->ops.at)) != 0)
+			fail_msg("op %zu is %u of request %u", i, delayed->ops.at[i].kind,
+				 delayed->ops.at[i].request);
+}
+
+/* Other streams are done at once, or take twice as long; what is done with in the next op stays. */
+static void test_other_streams(void **state)
+{
+	static const uint32_t at_once[] = { 0, 1, 2, 8, 3, 4, 5, 7, 6, 9, 10 },
+			      twice[] = { 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8 };
+	struct program *p, delayed;
+	struct plim_err err;
+	struct snapshot *t;
+	struct mem m;
+	int any;
+
+	(void)state;
+	mem_init(&m, 0);
+	t = recording(&m, &recorded, 1);
+	assert_int_equal(program_from_trace(&m, t, &t->devices[0], &p, &err), 0);
+	assert_int_equal(program_delayed(&m, p, 0, &delayed, &any, &err), 0);
+	assert_true(any);
+	same_order(p, &delayed, at_once);
+	program_delayed_free(&m, &delayed);
+	assert_int_equal(program_delayed(&m, p, 2, &delayed, &any, &err), 0);
+	same_order(p, &delayed, twice);
+	program_delayed_free(&m, &delayed);
+	p->ops.n = 5; /* nothing waits up to there */
+	assert_int_equal(program_delayed(&m, p, 0, &delayed, &any, &err), 0);
+	assert_false(any);
+	program_free(p);
+	snapshot_free(t);
+	assert_int_equal(m.used_bytes, 0);
+}
+
 /* A device without events asks for nothing, or for what stands there. */
 static void test_no_events(void **state)
 {
@@ -149,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_no_events),
+		cmocka_unit_test(test_other_streams),
 		cmocka_unit_test(test_no_memory),
 	};
 

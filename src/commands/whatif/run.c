@@ -478,6 +478,16 @@ int whatif_fails_at_once(const struct plim_whatif_run *run)
 	return run->outcome == PLIM_WHATIF_OOM && run->oom_event == PLIM_UNKNOWN;
 }
 
+#define RANGE_PART 100 /* a range that is narrower than this part of the number is not shown */
+
+int whatif_is_range(const struct plim_whatif_run *run)
+{
+	const struct plim_interval *r = &run->reserved_peak_range_bytes;
+
+	return run->outcome == PLIM_WHATIF_OK &&
+	       r->high - r->low > run->reserved_peak_bytes / RANGE_PART;
+}
+
 int whatif_as_it_was(const struct plim_whatif *w)
 {
 	const struct plim_whatif_run *own = w->as_recorded;
@@ -526,6 +536,19 @@ static void note_before(const struct plim_whatif *w, struct lines *l)
 			  "there before the recording began");
 }
 
+/* What the ranges of text.c stand for, if there is one. */
+static void note_ranges(const struct plim_whatif *w, struct lines *l)
+{
+	int any = 0;
+
+	for (size_t i = 0; i < w->run_count; i++)
+		any |= whatif_is_range(&w->runs[i]);
+	if (any)
+		lines_add(l, "a range is what differs between runs: where segments lie, how soon "
+			     "other streams are done with freed memory (record_stream), and how "
+			     "long plimsoll.allocator waits for the GPU");
+}
+
 static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 {
 	struct lines l = { .arena = &w->hidden->arena, .err = err };
@@ -534,6 +557,7 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 	note_device(w, &l);
 	note_recorded(w, &l);
 	note_before(w, &l);
+	note_ranges(w, &l);
 	if (w->death && w->death->still_to_come_bytes != PLIM_UNKNOWN &&
 	    w->death->still_to_come_bytes)
 		lines_add(&l,

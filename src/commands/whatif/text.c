@@ -25,12 +25,27 @@ static const char *own_name(const struct plim_whatif *w)
 	return whatif_as_it_was(w) ? "as recorded" : "with the recorded settings";
 }
 
+#define RESERVED_TEXT 80
+
+/* "9.31 GiB", or "9.31 GiB to 10.45 GiB". */
+static const char *text_reserved(char buffer[RESERVED_TEXT], const struct plim_whatif_run *run)
+{
+	const struct plim_interval *range = &run->reserved_peak_range_bytes;
+	char low[32], high[32];
+
+	if (!whatif_is_range(run))
+		return text_size(buffer, run->reserved_peak_bytes);
+	snprintf(buffer, RESERVED_TEXT, "%s to %s", text_size(low, range->low),
+		 text_size(high, range->high));
+	return buffer;
+}
+
 /* "it survives; as recorded it dies at event 41,964" */
 static void compare_whatif(struct text *t, const struct plim_whatif *w,
 			   const struct plim_whatif_run *run)
 {
 	const struct plim_whatif_run *own = w->as_recorded;
-	char a[32], b[32], c[32], d[32];
+	char a[RESERVED_TEXT], b[32], c[RESERVED_TEXT], d[32];
 
 	if (whatif_fails_at_once(own))
 		text_wrap(t, 2, 2, "with it the recording runs to its end; %s it does not fit",
@@ -41,14 +56,12 @@ static void compare_whatif(struct text *t, const struct plim_whatif *w,
 	else if (run->smallest_limit_bytes != PLIM_UNKNOWN)
 		text_wrap(t, 2, 2,
 			  "with it the recording reserves %s, and needs at least %s; %s %s, and %s",
-			  text_size(a, run->reserved_peak_bytes),
-			  text_size(b, run->smallest_limit_bytes), own_name(w),
-			  text_size(c, own->reserved_peak_bytes),
+			  text_reserved(a, run), text_size(b, run->smallest_limit_bytes),
+			  own_name(w), text_reserved(c, own),
 			  text_size(d, own->smallest_limit_bytes));
 	else
 		text_wrap(t, 2, 2, "with it the recording reserves %s, %s %s",
-			  text_size(a, run->reserved_peak_bytes), own_name(w),
-			  text_size(b, own->reserved_peak_bytes));
+			  text_reserved(a, run), own_name(w), text_reserved(c, own));
 }
 
 static int none_survives(const struct plim_whatif *w)
@@ -145,12 +158,13 @@ static void whatif_row(struct text_table *b, const struct plim_whatif *w,
 		       const struct plim_whatif_run *run, const char *name, const struct columns *c)
 {
 	int with_outcome = c->with_outcome, with_smallest = c->with_smallest;
+	char reserved[RESERVED_TEXT];
 
 	if (with_outcome) {
 		outcome(text_cell(b), w, run);
 		text_cell_end(b);
 	}
-	text_cell_bytes(b, run->reserved_peak_bytes);
+	text_cell_printf(b, "%s", text_reserved(reserved, run));
 	text_cell_count(b, run->retries);
 	if (with_smallest)
 		text_cell_bytes(b, run->smallest_limit_bytes);
@@ -164,15 +178,14 @@ static void stacked(struct text *t, const struct plim_whatif *w, const struct pl
 		    const char *name)
 {
 	struct text words;
-	char a[32];
+	char a[32], reserved[RESERVED_TEXT];
 
 	text_puts(t, "  ");
 	text_wrap_name(t, 2, 4, name);
 	text_init(&words, t->mem, &t->style);
 	outcome(&words, w, run);
 	text_puts(&words, ", ");
-	text_bytes(&words, run->reserved_peak_bytes);
-	text_puts(&words, " reserved, ");
+	text_printf(&words, "%s reserved, ", text_reserved(reserved, run));
 	text_count(&words, run->retries);
 	text_puts(&words, run->retries == 1 ? " retry" : " retries");
 	if (run->smallest_limit_bytes != PLIM_UNKNOWN)
@@ -221,7 +234,7 @@ static size_t room_for_names(const struct plim_whatif *w, const struct columns *
 			     const struct text *t)
 {
 	size_t used[3] = { 0, strlen("reserved"), strlen("needs") };
-	char size[32];
+	char size[RESERVED_TEXT];
 
 	for (size_t i = 0; i <= w->run_count; i++) {
 		const struct plim_whatif_run *run = i < w->run_count ? &w->runs[i] : w->as_recorded;
@@ -231,7 +244,7 @@ static size_t room_for_names(const struct plim_whatif *w, const struct columns *
 		outcome(&words, w, run);
 		used[0] = used[0] > words.n ? used[0] : words.n;
 		text_release(&words);
-		text_size(size, run->reserved_peak_bytes);
+		text_reserved(size, run);
 		used[1] = used[1] > strlen(size) ? used[1] : strlen(size);
 		text_size(size, run->smallest_limit_bytes);
 		used[2] = used[2] > strlen(size) ? used[2] : strlen(size);

@@ -30,6 +30,9 @@ int whatif_fails_at_once(const struct plim_whatif_run *run);
 /* Did the recorded settings come to what the recording did?  Not without its limit, nor where its beginning was lost. */
 int whatif_as_it_was(const struct plim_whatif *w);
 
+/* It survives; does what it reserves differ between runs, by so much that it is shown? */
+int whatif_is_range(const struct plim_whatif_run *run);
+
 /* Does a leak decide, rather than a setting?  What survives the recording dies of it later. */
 int whatif_leaks_to_death(const struct plim_whatif *w);
 

@@ -250,6 +250,7 @@ struct allocator_vmm {
 	const void *
 		plan_bytes; /* a plan file, plan_n bytes; NULL: what repeats is learned on the way, as it is with a plan */
 	size_t plan_n;
+	int waits_long; /* a wait for a stream takes 30 ms, not 4 */
 	cycles_bytes *
 		learned; /* appended: the plan file of what was known at the end; NULL: not wanted */
 };
@@ -295,6 +296,8 @@ struct allocator_trial {
 	struct allocator_rules rules;
 	const struct snapshot_device *device; /* that was recorded: where its segments lay */
 	int own_allocator;                    /* libplimsoll_alloc.so; with a plan or without */
+	int waits_long;                       /* of it, as in struct allocator_vmm */
+	int as_recorded; /* it happened so: how soon other streams were done with memory is known */
 	const void *plan_bytes;
 	size_t plan_n;
 };
@@ -312,7 +315,11 @@ enum plim_status allocator_try(struct mem *m, const struct program *p,
 			       const struct allocator_bounds *bounds, unsigned way,
 			       struct allocator_outcome *out, struct plim_err *err);
 
-/* All placements: outcome, whether it is certain, what is reserved.  The smallest limit is not looked for. */
+/*
+ * Outcome, whether it is certain, what is reserved: at all placements, and with what differs between runs: other streams are done
+ * with dropped memory at once, or take twice as long, and waits of libplimsoll_alloc.so take longer.  The smallest limit is not
+ * looked for.
+ */
 enum plim_status allocator_judge(struct mem *m, const struct program *p,
 				 const struct allocator_trial *trial,
 				 const struct allocator_bounds *bounds, struct plim_whatif_run *run,

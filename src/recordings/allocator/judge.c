@@ -46,6 +46,7 @@ enum plim_status allocator_try(struct mem *m, const struct program *p,
 		.rules = &trial->rules, .bounds = *bounds, .way = way, .device = trial->device
 	};
 	struct allocator_vmm own = { .bounds = *bounds,
+				     .waits_long = trial->waits_long,
 				     .plan_bytes = trial->plan_bytes,
 				     .plan_n = trial->plan_n };
 
@@ -90,6 +91,46 @@ static void fill_judged(struct plim_whatif_run *run, const struct allocator_outc
 	widen(run, o);
 }
 
+/* With waits of either length. */
+static enum plim_status judge_waits(struct mem *m, const struct program *p,
+				    const struct allocator_trial *trial,
+				    const struct allocator_bounds *bounds,
+				    struct plim_whatif_run *run, struct plim_err *err)
+{
+	struct allocator_trial other = *trial;
+	struct allocator_outcome o;
+	enum plim_status st = PLIM_OK;
+
+	for (int waits_long = 0; !st && waits_long <= trial->own_allocator; waits_long++) {
+		other.waits_long = waits_long;
+		st = allocator_try(m, p, &other, bounds, ALLOCATOR_RECORDED, &o, err);
+		if (!st)
+			widen(run, &o);
+	}
+	return st;
+}
+
+/* Other streams are done with what the program dropped at once, or take twice as long. */
+static enum plim_status judge_streams(struct mem *m, const struct program *p,
+				      const struct allocator_trial *trial,
+				      const struct allocator_bounds *bounds,
+				      struct plim_whatif_run *run, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+	int any = !trial->as_recorded;
+
+	for (unsigned times = 0; !st && any && times <= 2; times += 2) {
+		struct program other;
+
+		st = program_delayed(m, p, times, &other, &any, err);
+		if (st || !any)
+			return st;
+		st = judge_waits(m, &other, trial, bounds, run, err);
+		program_delayed_free(m, &other);
+	}
+	return st;
+}
+
 /*
  * One setting at all placements.  A limit given as a share of the GPU can come out a byte lower than
  * it was meant (PyTorch multiplies doubles), and a byte decides where segments fill it exactly.
@@ -115,6 +156,10 @@ enum plim_status allocator_judge(struct mem *m, const struct program *p,
 		if (!st)
 			widen(run, &o);
 	}
+	if (!st && trial->own_allocator)
+		st = judge_waits(m, p, trial, bounds, run, err);
+	if (!st)
+		st = judge_streams(m, p, trial, bounds, run, err);
 	if (st || bounds->limit_bytes == UINT64_MAX || !bounds->limit_bytes)
 		return st;
 	less.limit_bytes--;

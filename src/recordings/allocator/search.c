@@ -168,7 +168,9 @@ static enum plim_status trial_of(const struct allocator_search *s,
 				 const struct plim_whatif_run *run, int recorded,
 				 struct allocator_trial *trial, struct plim_err *err)
 {
-	*trial = (struct allocator_trial){ .device = s->device, .own_allocator = run->plan };
+	*trial = (struct allocator_trial){ .device = s->device,
+					   .own_allocator = run->plan,
+					   .as_recorded = recorded };
 	if (run->plan && !strcmp(run->settings, allocator_own_names[1])) {
 		trial->plan_bytes = s->plan.at;
 		trial->plan_n = s->plan.n;

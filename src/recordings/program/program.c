@@ -298,3 +298,71 @@ enum plim_status program_add_found(struct program *p, const struct program_found
 	CHECKED(program_check(p));
 	return PLIM_OK;
 }
+
+/* ---- other streams ---- */
+
+/* An op, and where it goes. */
+struct delayed_op {
+	uint64_t at;
+	uint32_t op;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct delayed_op *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return (x->op > y->op) - (x->op < y->op);
+}
+
+/* Where each op goes.  What is done with in the next op waited for nobody. */
+static int delay_ops(const struct program *p, unsigned times, uint32_t *dropped_at,
+		     struct delayed_op *moved)
+{
+	int any = 0;
+
+	for (uint32_t i = 0; i < p->ops.n; i++) {
+		const struct program_op *op = &p->ops.at[i];
+		uint32_t dropped;
+
+		moved[i] = (struct delayed_op){ i, i };
+		if (op->kind == PROGRAM_FREE)
+			dropped_at[op->request] = i + 1;
+		if (op->kind != PROGRAM_FREE_DONE || !dropped_at[op->request])
+			continue;
+		dropped = dropped_at[op->request] - 1;
+		if (i - dropped < 2)
+			continue;
+		any = 1;
+		moved[i].at = dropped + (uint64_t)times * (i - dropped);
+	}
+	return any;
+}
+
+enum plim_status program_delayed(struct mem *m, const struct program *p, unsigned times,
+				 struct program *out, int *any, struct plim_err *err)
+{
+	size_t n = p->ops.n;
+	uint32_t *dropped_at = mem_new(m, p->requests.n, sizeof(*dropped_at), err);
+	struct delayed_op *moved = dropped_at ? mem_new(m, n, sizeof(*moved), err) : NULL;
+	enum plim_status st = moved ? PLIM_OK : mem_status(err);
+
+	*any = !st && delay_ops(p, times, dropped_at, moved);
+	mem_free(m, dropped_at, p->requests.n, sizeof(*dropped_at));
+	*out = *p;
+	if (*any) {
+		sort_items(moved, n, sizeof(*moved), by_place);
+		out->ops.at = mem_new(m, n, sizeof(*out->ops.at), err);
+		st = out->ops.at ? PLIM_OK : mem_status(err);
+	}
+	for (size_t i = 0; !st && *any && i < n; i++)
+		out->ops.at[i] = p->ops.at[moved[i].op];
+	mem_free(m, moved, n, sizeof(*moved));
+	return st;
+}
+
+void program_delayed_free(struct mem *m, struct program *out)
+{
+	mem_free(m, out->ops.at, out->ops.n, sizeof(*out->ops.at));
+}

@@ -67,6 +67,15 @@ enum plim_status program_from_trace(struct mem *m, const struct snapshot *t,
 				    struct plim_err *err);
 void program_free(struct program *p);
 
+/*
+ * The ops of a run in which other streams take `times` as long to be done with what the program dropped, counted in ops from
+ * there; 0: they are done at once.  *out is a copy of p with ops of its own, which program_delayed_free frees, and all else
+ * borrowed.  *any: does p wait for other streams at all?  If not, *out is not made.
+ */
+enum plim_status program_delayed(struct mem *m, const struct program *p, unsigned times,
+				 struct program *out, int *any, struct plim_err *err);
+void program_delayed_free(struct mem *m, struct program *out);
+
 /* What is broken in it, or NULL (check.c). */
 const char *program_check(const struct program *p);
 
