@@ -334,6 +334,38 @@ static void steps_are_learned(void **state)
 	end(&f);
 }
 
+/* Five steps of one length, five of another, in turn; the optimizer asks for the same after each. */
+static void two_lengths_are_two_cycles(void **state)
+{
+	struct fixture f;
+	uint64_t live[40], lost = 0, waits = 0;
+	const struct cycle_lane *l;
+
+	(void)state;
+	begin(&f, 16384 * MIB, UINT64_MAX, NULL);
+	f.card.wait_ns = 4000000;
+	assert_true(take(&f, 0, 300 * MIB));
+	l = &f.v.lanes.at[0].cycles;
+	for (unsigned i = 0; i < 60; i++) {
+		unsigned length = i / 5 % 2 ? 3 : 4;
+
+		for (unsigned k = 0; k < 40; k++)
+			live[k] = take(&f, 0, (k % 4 + 2) * length * MIB);
+		for (unsigned k = 40; k--;)
+			vmm_free(&f.v, live[k]);
+		for (unsigned k = 0; k < 130; k++)
+			vmm_free(&f.v, take(&f, 0, (k % 13 + 2) * MIB));
+		if (i == 25) {
+			lost = l->counts.lost;
+			waits = f.card.waits;
+		}
+	}
+	assert_int_equal(l->counts.learned, 2);
+	assert_int_equal(l->counts.lost, lost);
+	assert_int_equal(f.card.waits, waits);
+	end(&f);
+}
+
 static uint32_t next_random(uint32_t *x)
 {
 	*x = *x * 1664525u + 1013904223u;
@@ -805,6 +837,7 @@ int main(void)
 		cmocka_unit_test(a_full_card_is_a_limit),
 		cmocka_unit_test(private_pools_keep_what_they_have),
 		cmocka_unit_test(steps_are_learned),
+		cmocka_unit_test(two_lengths_are_two_cycles),
 		cmocka_unit_test(anything_goes),
 		cmocka_unit_test(plans_survive_a_file),
 		cmocka_unit_test(bad_files_are_refused),

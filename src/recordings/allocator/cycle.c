@@ -6,7 +6,7 @@
 #define UNLIKE_PART 16u  /* a repetition may differ in this part of its requests */
 #define UNLIKE_IN_ROW 4u /* so many differences one after another: it is shifted, or over */
 #define GROWTH_PART 128u /* of all bytes of a turn: what may stay behind after it */
-#define PEAK_PART 8u /* a cycle that does not come this near to the stream's peak decides nothing */
+#define PEAK_PART 4u /* a cycle that does not come this near to the stream's peak decides nothing */
 #define AMBIGUOUS (CYCLE_NONE - 1)
 #define CONFIRM_REQUESTS \
 	8u /* at so many in a row as much must be live as the cycle has it, before it is believed */
@@ -155,32 +155,60 @@ static uint32_t hit(struct cycle_lane *l, uint32_t at)
 	return l->confirmed && l->hits_in_row > STEADY ? c->at[at].offset : CYCLE_NONE;
 }
 
-/* Lost: do the last requests say where we are? */
-static uint32_t find_cycle(struct cycle_lane *l)
+/* A cycle other than `except` in which the last requests come at one place alone, and that place; CYCLE_NONE: there is none. */
+static uint32_t cycle_of_recent(const struct cycle_lane *l, uint32_t except, uint32_t *at)
 {
 	uint32_t hash = hash_of_recent(l);
 
 	for (uint32_t i = 0; i < l->cycle_count; i++) {
-		uint32_t at = cycle_place_of(&l->cycles[i], hash)->position;
-
-		if (at >= AMBIGUOUS)
-			continue;
-		found(l, i, at);
-		l->counts.found++;
-		return hit(l, at);
+		*at = cycle_place_of(&l->cycles[i], hash)->position;
+		if (i != except && *at < AMBIGUOUS)
+			return i;
 	}
-	l->counts.misses++;
 	return CYCLE_NONE;
+}
+
+/* Lost: do the last requests say where we are? */
+static uint32_t find_cycle(struct cycle_lane *l)
+{
+	uint32_t at, cycle = cycle_of_recent(l, CYCLE_NONE, &at);
+
+	if (cycle == CYCLE_NONE) {
+		l->counts.misses++;
+		return CYCLE_NONE;
+	}
+	found(l, cycle, at);
+	l->counts.found++;
+	return hit(l, at);
+}
+
+/*
+ * Another request than the cycle has: is it another cycle's?  Between steps of two kinds it often stands, with those before it, at
+ * one place alone, while later ones repeat with each layer.  If as much was live as the cycle had, one request more that is alike
+ * confirms the other.
+ */
+static uint32_t change_cycle(struct cycle_lane *l, uint32_t to, uint32_t at)
+{
+	int confirmed = l->confirmed;
+
+	found(l, to, at);
+	l->alike = confirmed ? CONFIRM_REQUESTS - 1 : 0;
+	l->counts.found++;
+	return hit(l, at);
 }
 
 /* Another request than the cycle has: were some left out, or is one put in? */
 static uint32_t miss(struct cycle_lane *l, uint32_t units)
 {
 	const struct cycle *c = &l->cycles[l->current];
+	uint32_t at, to = cycle_of_recent(l, l->current, &at);
 
+	if (to != CYCLE_NONE)
+		return change_cycle(l, to, at);
 	for (uint32_t k = 0; l->last_units && k < LOOK_AHEAD && k < c->n; k++) {
-		uint32_t at = (l->next + k) % c->n, then = (at + 1) % c->n;
+		uint32_t then = (l->next + k + 1) % c->n;
 
+		at = (l->next + k) % c->n;
 		if (c->at[at].units == l->last_units && c->at[then].units == units)
 			return hit(l, then);
 	}
@@ -310,6 +338,17 @@ static void learn(struct cycle_lane *l)
 	l->counts.learned++;
 }
 
+/* The last requests are like those of a period before: what repeats is not over. */
+static int repeats_now(const struct cycle_lane *l, uint32_t units)
+{
+	uint32_t unlike = past_of(l, l->position - l->period)->units != units;
+
+	for (uint32_t k = 1; k <= CYCLE_MATCH; k++)
+		unlike += past_of(l, l->position - k)->units !=
+			  past_of(l, l->position - k - l->period)->units;
+	return !unlike;
+}
+
 /* A request like that of a period before, or not. */
 static void compare_cycle(struct cycle_lane *l, uint32_t units)
 {
@@ -366,7 +405,7 @@ static void watch(struct cycle_lane *l, uint32_t units)
 		if ((!l->cycle_count ||
 		     (l->counts.misses + l->conflicts - l->missed_before) * UNLIKE_PART * 4 >=
 			     l->run) &&
-		    is_cycle(l)) {
+		    repeats_now(l, units) && is_cycle(l)) {
 			learn(l);
 			l->missed_before = l->counts.misses + l->conflicts;
 			l->run = 0;
