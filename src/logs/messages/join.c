@@ -296,6 +296,7 @@ static void join_followed(struct messages_log *log)
 		{ "No space left on device", MESSAGES_OTHER, is_semaphore, UINT64_MAX },
 		{ "to lower your batch", MESSAGES_NOTHING, is_refused, HANDLE_LINES },
 		{ "root cause", MESSAGES_OTHER, is_cause, UINT64_MAX },
+		{ "reset by peer", MESSAGES_OTHER, is_cause, UINT64_MAX },
 		{ "Segmentation fault", MESSAGES_OTHER, is_refused, HANDLE_LINES },
 		{ "unable to allocate ", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
 		{ "failed to allocate CUDA{", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
