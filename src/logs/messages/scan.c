@@ -21,6 +21,7 @@
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
 #define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
 #define CAUGHT_LINES 12        /* between a failure and the word that it was caught */
+#define LOAD_LINES 12          /* between a failure and the next worker's word of what all did */
 #define BELOW_LINES 6   /* between a message and the traceback that a logger writes below it */
 #define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
 
@@ -484,16 +485,6 @@ static void give_above(struct scan *s, const struct open_trace *t)
 	e->traceback.step = step;
 }
 
-/* "File "C:\x.py"": Windows. */
-static void drive(struct scan *s)
-{
-	struct messages_set *set = &s->log->files.at[s->file].set[MESSAGES_SET_WINDOWS];
-	const char *at = memmem(s->now.text, s->now.n, "File \"", 6);
-
-	if (at && s->now.text + s->now.n - at > 8 && at[7] == ':' && at[8] == '\\')
-		*set = (struct messages_set){ s->line, 1, -1 };
-}
-
 static void scan_frame(struct scan *s)
 {
 	struct open_trace *t;
@@ -503,7 +494,6 @@ static void scan_frame(struct scan *s)
 	t = traceback_of(s);
 	t->last_line = s->line;
 	s->code_line = s->line + 1;
-	drive(s);
 	scan_trace_frame(&t->traceback, &s->now, line_below(s));
 	give_above(s, t);
 }
@@ -536,12 +526,12 @@ static void odd_frame(struct scan *s, enum scan_special id, const char *at)
 }
 
 /* The failure whose message stands right above the line, and had no traceback of its own. */
-static uint32_t event_above(const struct scan *s)
+static uint32_t event_above(const struct scan *s, uint64_t lines)
 {
 	for (size_t i = s->log->events.n; i--;) {
 		const struct messages_event *e = &s->log->events.at[i];
 
-		if (e->file != s->file || e->last_line + BELOW_LINES < s->line)
+		if (e->file != s->file || e->last_line + lines < s->line)
 			break;
 		if (e->wording->class <= MESSAGES_HOST && !e->traceback.frames)
 			return (uint32_t)i;
@@ -554,7 +544,10 @@ static void traceback(struct scan *s, const char *at)
 	struct open_trace *t = traceback_of(s);
 
 	step_before(s, at);
-	t->above = s->load_failed + 1 == s->line ? SCAN_NONE : event_above(s);
+	if (!s->load_failed || s->load_failed + BELOW_LINES < s->line)
+		t->above = event_above(s, BELOW_LINES);
+	else
+		t->above = SCAN_NONE; /* this one is of the worker that said so */
 	scan_trace_start(&t->traceback);
 	t->last_line = s->line;
 }
@@ -562,7 +555,7 @@ static void traceback(struct scan *s, const char *at)
 /* One of several workers says so, which all do the same: the failure right above is of another one. */
 static void load_failed(struct scan *s)
 {
-	uint32_t above = event_above(s);
+	uint32_t above = event_above(s, LOAD_LINES);
 
 	s->load_failed = s->line;
 	if (above != SCAN_NONE)

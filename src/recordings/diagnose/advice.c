@@ -41,6 +41,7 @@ int findings_is_pytorch(const struct messages_context *c)
 int findings_has_steps(const struct messages_event *e, const struct messages_context *c)
 {
 	return findings_is_pytorch(c) && e->traceback.moment != MESSAGES_LOADING &&
+	       !strstr(e->wording->pattern, "THCudaCheck") && /* releases that record nothing */
 	       advice_fits(advice_torch | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine) &&
 	       (c->activity == MESSAGES_DOING_UNKNOWN || c->activity == MESSAGES_DOING_TRAINING ||
 		c->activity == MESSAGES_DOING_EVALUATION);
