@@ -105,7 +105,7 @@ static void put_moment(struct text *words, const struct plim_why_death *d)
 	frame = frame || !d->frame ? frame : strrchr(d->frame, '\\');
 	if (d->moment)
 		text_puts(words, why_moment_names[d->moment]);
-	else if (d->activity)
+	else if (d->activity && strcmp(d->activity, "serving") != 0) /* or it never started */
 		text_puts(words, d->activity);
 	frame = frame ? frame + 1 : d->frame;
 	if (frame)

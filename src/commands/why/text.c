@@ -65,25 +65,10 @@ static void put_range(struct text *words, const char *before, struct plim_interv
 	text_puts(words, messages_size(a, (struct messages_bytes){ r.low, r.high }));
 }
 
-static void bound_line(struct text *t, const struct plim_why_death *d)
+static void bound_line(struct text *t, const struct plim_verdict *v)
 {
-	const struct plim_verdict *v = &d->verdict;
-	struct text words;
-
-	text_init(&words, t->mem, &t->style);
-	text_puts(&words, bound_names[v->bound_by]);
-	if (!v->bound_certain && v->bound_by)
-		text_puts(&words, ", usually");
-	if (v->bound_by == PLIM_BOUND_LIMIT)
-		put_range(&words, ": ",
-			  d->numbers.allowed_bytes.low != PLIM_UNKNOWN ? d->numbers.allowed_bytes
-								       : d->numbers.limit_bytes);
-	else if (v->bound_by == PLIM_BOUND_CGROUP)
-		put_range(&words, ": ", d->numbers.limit_bytes);
-	else if (v->bound_by == PLIM_BOUND_DEVICE)
-		put_range(&words, ": a GPU of ", d->numbers.total_bytes);
-	label_line(t, "bound by", text_get(&words));
-	text_release(&words);
+	text_printf(t, "  %-10s%s%s\n", "bound by", bound_names[v->bound_by],
+		    !v->bound_certain && v->bound_by ? ", usually" : "");
 }
 
 /* Where the log reports it; `columns` are those of the label with what is in front. */
@@ -264,8 +249,10 @@ static void why_whole(struct text *t, const struct plim_why *w, const struct pli
 		return;
 	}
 	headline(t, d);
-	bound_line(t, d);
+	bound_line(t, v);
 	tried_line(t, d);
+	if (d->held)
+		label_line(t, "held by", d->held);
 	moment_line(t, d);
 	name_line(t, "at", d->frame);
 	name_line(t, "", d->source);

@@ -15,11 +15,6 @@ static int tells_victim(const struct messages_event *e)
 	       e->pid != PLIM_UNKNOWN;
 }
 
-static int same_process(const struct messages_event *a, const struct messages_event *b)
-{
-	return a->pid != PLIM_UNKNOWN && a->pid == b->pid;
-}
-
 /* Two jobs, as the same scheduler names them: "4242.batch" is of 4242. */
 static int other_job(const struct messages_event *a, const struct messages_event *b)
 {
@@ -117,8 +112,7 @@ static void join_kills(struct messages_log *log)
 			continue;
 		head = joined_head_of(log, i);
 		/* the kernel's own words are another kill unless they are the same process's once more */
-		if (head == i ||
-		    (tells_victim(&at[i]) && !(head < i && same_process(&at[head], &at[i]))))
+		if (head == i || (tells_victim(&at[i]) && !(head < i && at[head].pid == at[i].pid)))
 			continue;
 		if (tells_more(&at[i], &at[head]) || (i < head && !tells_more(&at[head], &at[i])))
 			join_into(log, head, i);
@@ -296,6 +290,7 @@ static void join_followed(struct messages_log *log)
 		{ "No space left on device", MESSAGES_OTHER, is_semaphore, UINT64_MAX },
 		{ "to lower your batch", MESSAGES_NOTHING, is_refused, HANDLE_LINES },
 		{ "root cause", MESSAGES_OTHER, is_cause, UINT64_MAX },
+		{ "reset by peer", MESSAGES_OTHER, is_cause, UINT64_MAX },
 		{ "Segmentation fault", MESSAGES_OTHER, is_refused, HANDLE_LINES },
 		{ "unable to allocate ", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
 		{ "failed to allocate CUDA{", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },

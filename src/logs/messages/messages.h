@@ -262,7 +262,6 @@ enum messages_setting {
 	MESSAGES_TASK_NOTEBOOK = MESSAGES_TASKS,
 	MESSAGES_TASK_REPLICAS,   /* DataParallel */
 	MESSAGES_TASK_DRAWN,      /* SGLang serves a model of diffusion */
-	MESSAGES_TASK_EVALUATED,  /* the newest word of an evaluation */
 	MESSAGES_TASK_STATES,     /* of an optimizer, which were being made */
 	MESSAGES_TASK_LOGITS,     /* of all tokens, where the loss is reckoned */
 	MESSAGES_TASK_NO_NVIDIA,  /* the GPUs are another maker's */

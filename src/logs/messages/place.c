@@ -238,7 +238,7 @@ static int has_arguments(const char *p)
 	return 0;
 }
 
-/* What the line starts as a command; empty: it is none. */
+/* What the line starts as a command; empty: it starts nothing. */
 static struct word started(const struct scan_line *l)
 {
 	int shown;

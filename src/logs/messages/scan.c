@@ -21,6 +21,7 @@
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
 #define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
 #define CAUGHT_LINES 12        /* between a failure and the word that it was caught */
+#define LOAD_LINES 12          /* between a failure and the next worker's word of what all did */
 #define BELOW_LINES 6   /* between a message and the traceback that a logger writes below it */
 #define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
 
@@ -44,9 +45,10 @@ struct scan {
 	int best; /* the first row that fits the line at `best_at`; -1: none */
 	struct messages_event found;
 	struct messages_event
-		worded;      /* a failure that only someone's words tell; no wording: none does */
-	uint64_t found_at;   /* where its line begins, in bytes of the text */
-	uint64_t flushed_at; /* the same of the line that was done last */
+		worded; /* a failure that only someone's words or a title tell; no wording: none does */
+	uint32_t harmless;           /* families that say of a refusal that it is not a failure */
+	uint64_t found_at;           /* where its line begins, in bytes of the text */
+	uint64_t flushed_at;         /* the same of the line that was done last */
 	struct scan_columns columns; /* total > 0: in a process table */
 	char joint; /* counts as a line's end, too: SCAN_JOINT in a text that was unwrapped, else '\n' */
 	struct scan_places places; /* of the line, if `placed` is where it starts */
@@ -338,6 +340,25 @@ static const struct messages_wording *as_told(const struct messages_event *e,
 	return is_of_the_host(l->text, l->text + l->n) ? scan_host_words : scan_untold_wording;
 }
 
+/* The same, by the lines around it if its own does not name the memory. */
+static const struct messages_wording *as_told_around(const struct scan *s,
+						     const struct messages_event *e)
+{
+	const struct messages_wording *told = as_told(e, &s->now, is_alone_above(s));
+	int where;
+
+	if (told != scan_untold_wording)
+		return told;
+	where = around(paragraph_start(s, seen_from(s, s->start)), paragraph_end(s, below_end(s)));
+	return where > 0 ? e->wording : where < 0 ? scan_host_words : told;
+}
+
+/* "# CUDA out of memory" of a report. */
+static int is_title(const struct scan_line *l)
+{
+	return !strncmp(l->text + l->body, "# ", 2);
+}
+
 /* The line is done: what fitted it best is an event. */
 static void flush_scan(struct scan *s)
 {
@@ -348,19 +369,15 @@ static void flush_scan(struct scan *s)
 	e->wording = &scan_wordings[s->best];
 	s->best = -1;
 	s->flushed_at = s->found_at;
+	if (e->wording->class == MESSAGES_NOTHING)
+		s->harmless |= 1u << e->wording->family;
 	if (e->wording->class == MESSAGES_NOTHING || scan_line_quotes(&s->now))
 		return;
-	if (e->wording->family == MESSAGES_WORDS) {
-		const struct messages_wording *own = e->wording;
-		int where;
-
-		e->wording = as_told(e, &s->now, is_alone_above(s));
-		if (e->wording == scan_untold_wording) {
-			where = around(paragraph_start(s, seen_from(s, s->start)),
-				       paragraph_end(s, below_end(s)));
-			e->wording = where > 0 ? own : where < 0 ? scan_host_words : e->wording;
-		}
-		if (!s->worded.wording && e->wording) {
+	/* a title cites a failure: the text below it has more of it */
+	if (e->wording->family == MESSAGES_WORDS || is_title(&s->now)) {
+		if (e->wording->family == MESSAGES_WORDS)
+			e->wording = as_told_around(s, e);
+		if (!s->worded.wording && e->wording && e->wording->class < MESSAGES_DETAIL) {
 			event_place(s, e);
 			s->worded = *e;
 		}
@@ -468,16 +485,6 @@ static void give_above(struct scan *s, const struct open_trace *t)
 	e->traceback.step = step;
 }
 
-/* "File "C:\x.py"": Windows. */
-static void drive(struct scan *s)
-{
-	struct messages_set *set = &s->log->files.at[s->file].set[MESSAGES_SET_WINDOWS];
-	const char *at = memmem(s->now.text, s->now.n, "File \"", 6);
-
-	if (at && s->now.text + s->now.n - at > 8 && at[7] == ':' && at[8] == '\\')
-		*set = (struct messages_set){ s->line, 1, -1 };
-}
-
 static void scan_frame(struct scan *s)
 {
 	struct open_trace *t;
@@ -487,7 +494,6 @@ static void scan_frame(struct scan *s)
 	t = traceback_of(s);
 	t->last_line = s->line;
 	s->code_line = s->line + 1;
-	drive(s);
 	scan_trace_frame(&t->traceback, &s->now, line_below(s));
 	give_above(s, t);
 }
@@ -520,12 +526,12 @@ static void odd_frame(struct scan *s, enum scan_special id, const char *at)
 }
 
 /* The failure whose message stands right above the line, and had no traceback of its own. */
-static uint32_t event_above(const struct scan *s)
+static uint32_t event_above(const struct scan *s, uint64_t lines)
 {
 	for (size_t i = s->log->events.n; i--;) {
 		const struct messages_event *e = &s->log->events.at[i];
 
-		if (e->file != s->file || e->last_line + BELOW_LINES < s->line)
+		if (e->file != s->file || e->last_line + lines < s->line)
 			break;
 		if (e->wording->class <= MESSAGES_HOST && !e->traceback.frames)
 			return (uint32_t)i;
@@ -538,9 +544,22 @@ static void traceback(struct scan *s, const char *at)
 	struct open_trace *t = traceback_of(s);
 
 	step_before(s, at);
-	t->above = event_above(s);
+	if (!s->load_failed || s->load_failed + BELOW_LINES < s->line)
+		t->above = event_above(s, BELOW_LINES);
+	else
+		t->above = SCAN_NONE; /* this one is of the worker that said so */
 	scan_trace_start(&t->traceback);
 	t->last_line = s->line;
+}
+
+/* One of several workers says so, which all do the same: the failure right above is of another one. */
+static void load_failed(struct scan *s)
+{
+	uint32_t above = event_above(s, LOAD_LINES);
+
+	s->load_failed = s->line;
+	if (above != SCAN_NONE)
+		s->log->events.at[above].traceback.moment = MESSAGES_LOADING;
 }
 
 /* "Loading checkpoint shards:  33%|": the weights are being loaded until it stands at 100. */
@@ -759,7 +778,7 @@ static void look_at_scan(struct scan *s, int16_t entry, const char *at)
 		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: scan_table(s); break;
 		case SCAN_LOADING: loading(s, at); break;
-		case SCAN_LOAD_FAILED: s->load_failed = s->line; break;
+		case SCAN_LOAD_FAILED: load_failed(s); break;
 		case SCAN_SACCT: sacct(s, at); break;
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;
@@ -1059,7 +1078,7 @@ static enum plim_status take_words(struct scan *s)
 {
 	struct messages_event *e = &s->worded;
 
-	if (!e->wording || s->has_event)
+	if (!e->wording || s->has_event || s->harmless & 1u << e->wording->family)
 		return PLIM_OK;
 	return scan_event_add(s->log, e, s->err);
 }

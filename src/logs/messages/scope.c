@@ -27,13 +27,6 @@ static enum messages_activity activity_of_moment(enum messages_moment moment)
 	return (enum messages_activity)activities[moment];
 }
 
-/* The interface's own code that loads by llama.cpp, and no mere path through its folder. */
-static int is_loader(const struct scan_cue *cue, enum messages_engine engine)
-{
-	return cue->engine == E(WEBUI) && engine == E(LLAMA_CPP) &&
-	       strcasestr(cue->word, "llamacpp");
-}
-
 static int may_be(enum messages_engine own, enum messages_engine other)
 {
 	if (!own)
@@ -71,8 +64,7 @@ static void find_in(const struct messages_log *log, uint32_t file, enum messages
 
 		if (!line)
 			continue;
-		if (((cue->engine && (!out->engine || cue->engine < out->engine)) ||
-		     is_loader(cue, out->engine)) &&
+		if (cue->engine && (!out->engine || cue->engine < out->engine) &&
 		    may_be(own, cue->engine)) {
 			out->engine = cue->engine;
 			out->engine_line = line;
@@ -143,17 +135,6 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 static int is_training_script(const struct messages_event *e)
 {
 	return scan_script_does(outer_name(e)) == A(TRAINING);
-}
-
-#define EVALUATED_LINES 3 /* between an evaluation's last word and who was killed in it */
-
-/* Who is killed writes no traceback: what the log reported last is what was done. */
-static int is_evaluated(const struct messages_event *e, const struct messages_context *c)
-{
-	const struct messages_set *told = &c->set[MESSAGES_TASK_EVALUATED];
-
-	return scan_event_is_kill(e) && e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
-	       told->line && told->line < e->line && e->line - told->line <= EVALUATED_LINES;
 }
 
 /* Words of another file belong to a failure only where the two report one death. */
@@ -256,9 +237,4 @@ void messages_find_context(const struct messages_log *log, const struct messages
 	find_everywhere(log, e, own, out);
 	find_language(log, e, out);
 	settle_activity(e, out);
-	if (is_evaluated(e, out)) {
-		out->activity = A(EVALUATION);
-		out->activity_line = out->set[MESSAGES_TASK_EVALUATED].line;
-		out->activity_cue = NULL;
-	}
 }

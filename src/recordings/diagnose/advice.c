@@ -37,6 +37,16 @@ int findings_is_pytorch(const struct messages_context *c)
 	return advice_fits(advice_cached | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine);
 }
 
+/* Does it work step by step on PyTorch, as far as the text shows? */
+int findings_has_steps(const struct messages_event *e, const struct messages_context *c)
+{
+	return findings_is_pytorch(c) && e->traceback.moment != MESSAGES_LOADING &&
+	       !strstr(e->wording->pattern, "THCudaCheck") && /* releases that record nothing */
+	       advice_fits(advice_torch | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine) &&
+	       (c->activity == MESSAGES_DOING_UNKNOWN || c->activity == MESSAGES_DOING_TRAINING ||
+		c->activity == MESSAGES_DOING_EVALUATION);
+}
+
 /* Would what others hold have served the request?  Where it would not, they are not the first to look at. */
 static int would_serve(const struct messages_event *e, const struct findings_told *t)
 {
@@ -494,7 +504,7 @@ static const char *action_of(const struct advice_row *r, const struct messages_e
 	filled(words, r->first ? strlen(words) : brief(words), e, c, out, size);
 	n = strlen(out);
 	if (now > 0)
-		snprintf(out + n, size - n, " (%g now)", now);
+		snprintf(out + n, size - n, " (%.10g now)", now);
 	return out;
 }
 

@@ -82,6 +82,7 @@ struct advice_row {
 };
 extern const struct advice_row advice_rows[]; /* data/advice.rows */
 extern const size_t advice_row_count;
+extern const uint64_t advice_torch;  /* engines that work on PyTorch, servers and pictures apart */
 extern const uint64_t advice_cached; /* engines whose tensors PyTorch's caching allocator holds */
 
 /* A failure, and what is known of it. */

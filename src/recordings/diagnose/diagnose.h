@@ -313,6 +313,7 @@ int findings_own_limit(const struct messages_event *e);
 int findings_own_heap(const struct messages_event *e);
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c);
 int findings_is_pytorch(const struct messages_context *c);
+int findings_has_steps(const struct messages_event *e, const struct messages_context *c);
 
 enum findings_advice { FINDINGS_HELPS, FINDINGS_USELESS, FINDINGS_CERTAINTY, FINDINGS_LISTS };
 

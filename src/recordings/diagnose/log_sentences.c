@@ -24,111 +24,38 @@ static const char *moment_means(const struct messages_event *e, const struct mes
 		       : NULL;
 }
 
-/* ---- evidence ---- */
-
-static void tell_room(struct lines *l, const struct messages_event *e,
-		      const struct findings_told *t)
-{
-	char a[32], b[32];
-
-	if (!messages_known(t->room) || !messages_known(t->request) ||
-	    e->wording->class != MESSAGES_DEVICE)
-		return;
-	messages_size(a, e->oom.tried);
-	messages_size(b, t->room);
-	if (t->no_room)
-		lines_add(
-			l,
-			"%s was asked for, and all that was not allocated, in whatever pieces, was "
-			"%s: gaps are not to blame",
-			a, b);
-	else if (t->room.low > e->oom.tried.high && !t->nearly)
-		lines_add(l,
-			  "%s was asked for and %s was not allocated: in one piece that would have "
-			  "served this request; what the step had still to allocate, the text does "
-			  "not say",
-			  a, b);
-	else
-		lines_add(l, "%s was asked for and %s was not allocated", a, b);
-}
-
-static void tell_unallocated(struct lines *l, const struct messages_event *e,
-			     const struct findings_told *t)
-{
-	const struct messages_oom *o = &e->oom;
-	char a[32], b[32];
-
-	if (!messages_known(o->allocated) || !messages_known(o->unallocated))
-		return;
-	if (messages_known(t->request) && o->unallocated.low >= t->request.high && !t->elsewhere)
-		lines_add(
-			l,
-			"%s was allocated and %s reserved but free, more than was asked for: that "
-			"is a sign of gaps, no proof (an optimizer's first step and an evaluation "
-			"that piles up look the same)",
-			messages_size(a, o->allocated), messages_size(b, o->unallocated));
-	else
-		lines_add(l, "%s was allocated, %s reserved but free",
-			  messages_size(a, o->allocated), messages_size(b, o->unallocated));
-	if (messages_known(o->private_pools))
-		lines_add(l,
-			  "%s of it is in private pools of CUDA graphs, which nothing else can use",
-			  messages_size(a, o->private_pools));
-}
+/* ---- evidence: what the headline, the holder and the numbers do not show ---- */
 
 static void tell_card(struct lines *l, const struct messages_event *e,
 		      const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
-	char a[32], b[32], c[32];
 
+	if (messages_known(o->allocated) && messages_known(o->unallocated) &&
+	    messages_known(t->request) && o->unallocated.low >= t->request.high && !t->elsewhere)
+		lines_add(l,
+			  "more was reserved but free than was asked for: a sign of gaps, no proof "
+			  "(an "
+			  "optimizer's first step and an evaluation that piles up look the same)");
 	if (messages_known(o->reserved) && messages_known(o->total) &&
 	    o->reserved.low > o->total.high)
 		lines_add(l, "PyTorch holds more than the GPU has: Windows' driver lends host "
 			     "memory to it, which is slow, and had no more of that either");
-	if (t->bound_by == FINDINGS_BOUND_LIMIT && messages_known(o->allowed))
-		lines_add(l,
-			  "a limit of this process or of its pool stopped it (%s allowed), not the "
-			  "GPU",
-			  messages_size(a, o->allowed));
-	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && messages_known(o->others))
-		lines_add(l, "other processes hold %s of the GPU's %s; %s was free",
-			  messages_size(a, o->others), messages_size(b, o->total),
-			  messages_size(c, o->free));
-	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+	if (t->free_enough)
 		lines_add(
 			l,
-			"this process holds %s on the GPU, and PyTorch only %s of it: the rest is "
-			"CUDA's context, NCCL or another library",
-			messages_size(a, o->this_process), messages_size(b, o->reserved));
-	else if (t->free_enough)
-		lines_add(l,
-			  "the driver had %s free and was asked for %s: a limit that this release "
-			  "does not print, or someone who held memory only for that moment",
-			  messages_size(a, o->free), messages_size(b, o->tried));
+			"enough was free: a limit that this release does not print, or someone who "
+			"held memory only for that moment");
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(t->outside))
-		lines_add(l,
-			  "%s of the GPU is neither free nor PyTorch's: another process's, or of "
-			  "this one outside PyTorch; this text does not say whose (a container, no "
-			  "NVML, as under WSL, or a release before 2.1)",
-			  messages_size(a, t->outside));
-	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(o->reserved))
-		lines_add(l,
-			  "PyTorch held %s of the GPU's %s, and what was free of the rest the text "
-			  "does not say: other processes, or a driver that gives no such block",
-			  messages_size(a, o->reserved), messages_size(b, o->total));
+		lines_add(l, "whose the memory outside PyTorch is, this text does not say (a "
+			     "container, no "
+			     "NVML, as under WSL, or a release before 2.1)");
 }
 
-static void tell_kill(struct lines *l, const struct diagnose_text *x)
+static void tell_kill(struct lines *l, const struct messages_event *e)
 {
-	const struct messages_event *e = x->event;
-	char a[32], pid[32] = "";
+	char a[32];
 
-	if (e->pid != PLIM_UNKNOWN)
-		snprintf(pid, sizeof(pid), " (pid %llu)", (unsigned long long)e->pid);
-	if (messages_known(e->rss))
-		lines_add(l, "%s%s held %s of memory of its own when it was killed",
-			  x->process ? x->process : "the process", pid, messages_size(a, e->rss));
 	if (messages_known(e->used) && !messages_known(e->limit))
 		lines_add(l, "the job used %s", messages_size(a, e->used));
 	if (e->share > 0 && e->share <= 1 && e->wording->family == MESSAGES_LAUNCHER)
@@ -281,12 +208,10 @@ static void tell_evidence(struct lines *l, const struct diagnose_text *x,
 {
 	const struct messages_event *e = x->event;
 
-	tell_room(l, e, t);
-	tell_unallocated(l, e, t);
 	if (e->wording->class == MESSAGES_DEVICE)
 		tell_card(l, e, t);
 	else
-		tell_kill(l, x);
+		tell_kill(l, e);
 	tell_history(l, x, c);
 	tell_context(l, x, c);
 }

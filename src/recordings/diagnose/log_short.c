@@ -264,17 +264,22 @@ static void say_own(const struct messages_event *e, const struct findings_told *
 	const struct messages_oom *o = &e->oom;
 	struct sizes z;
 
-	messages_size(z.at[0], o->reserved);
+	/* what is mapped twice, or not at all (a server that sleeps), is counted all the same */
+	int over = messages_known(o->this_process) && o->this_process.high < o->reserved.low;
+
+	messages_size(z.at[0], over ? o->this_process : o->reserved);
 	if (messages_known(t->own_outside) && t->own_outside.low >= (uint64_t)1 << 30)
 		snprintf(out, size, "this process, %s in PyTorch and %s outside it", z.at[0],
 			 messages_size(z.at[1], t->own_outside));
-	else if (messages_known(o->unallocated) && messages_known(o->tried) &&
+	else if (!over && messages_known(o->unallocated) && messages_known(o->tried) &&
 		 o->unallocated.low >= o->tried.high)
 		snprintf(out, size, "this process, %s (%s unused)", z.at[0],
 			 messages_size(z.at[1], o->unallocated));
 	else
 		snprintf(out, size, "this process, %s%s", z.at[0],
-			 messages_known(o->this_process) && !o->processes ? ", all PyTorch's" : "");
+			 !over && messages_known(o->this_process) && !o->processes
+				 ? ", all PyTorch's"
+				 : "");
 }
 
 static const char *device_held(const struct diagnose_text *x, const struct findings_told *t,
@@ -333,40 +338,29 @@ static int may_be(const struct findings_told *t, enum findings_cause cause)
 	return 0;
 }
 
-/* Much more was asked for at once than this process holds: neither what it kept nor its gaps are in question. */
+/* More was asked for at once than this process holds: neither what it kept nor its gaps are in question. */
 static int held_little(const struct messages_oom *o)
 {
 	struct messages_bytes own = messages_known(o->reserved) ? o->reserved : o->allocated;
 
-	return messages_known(own) && messages_known(o->tried) && own.high < o->tried.low / 4;
+	return messages_known(own) && messages_known(o->tried) && own.high < o->tried.low;
 }
 
+/* A recording decides it for a program that works step by step on PyTorch. */
 const char *diagnose_open(const struct diagnose_text *x, const struct findings_told *t,
 			  const struct messages_context *c, struct plim_err *err)
 {
-	enum messages_class class = x->event->wording->class;
 	const char *leak = may_be(t, FINDINGS_CAUSE_LEAK) ? "a leak" : NULL;
 	const char *gaps = may_be(t, FINDINGS_CAUSE_FRAGMENTATION) ? "gaps" : NULL;
 	int shown = c->script && !x->redacts;
-	enum messages_family family = x->event->wording->family;
 
-	if (t->cause || (!leak && !gaps) || class > MESSAGES_CGROUP_KILL ||
-	    held_little(&x->event->oom) || c->activity == MESSAGES_DOING_STARTING ||
+	if (t->cause || (!leak && !gaps) || x->event->wording->class != MESSAGES_DEVICE ||
+	    held_little(&x->event->oom) || !findings_has_steps(x->event, c) ||
 	    t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
 	    t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
 		return NULL;
-	if (class == MESSAGES_DEVICE && findings_is_pytorch(c))
-		return arena_text(x->arena, err,
-				  "%s%s%s or too much? plimsoll record -- %s%s decides",
-				  leak ? leak : "", leak && gaps ? "," : "",
-				  gaps ? (leak ? " gaps" : gaps) : "", shown ? "python " : "",
-				  shown ? c->script : "COMMAND");
-	/* they take the GPU whole: nvidia-smi shows the same all the time */
-	if (class <= MESSAGES_BUDGET && (family == MESSAGES_JAX || family == MESSAGES_TENSORFLOW))
-		return NULL;
-	if (leak)
-		return arena_text(x->arena, err, "a leak or too much? %s climbs if it leaks",
-				  class <= MESSAGES_BUDGET ? "nvidia-smi over time"
-							   : "resident memory");
-	return NULL;
+	return arena_text(x->arena, err, "%s%s%s or too much? plimsoll record -- %s%s decides",
+			  leak ? leak : "", leak && gaps ? "," : "",
+			  gaps ? (leak ? " gaps" : gaps) : "", shown ? "python " : "",
+			  shown ? c->script : "COMMAND");
 }

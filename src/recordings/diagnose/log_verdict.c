@@ -159,16 +159,6 @@ static int is_over_limit(const struct messages_oom *o)
 	       messages_plus(o->reserved, o->tried).low > o->allowed.high;
 }
 
-/* An engine that shows its own pool's limit, and what of it was in use. */
-static void judge_pool(const struct messages_event *e, struct findings_told *t)
-{
-	if (e->wording->family != MESSAGES_TENSORFLOW || !messages_known(e->limit) ||
-	    !messages_known(e->used) || messages_known(t->bound))
-		return;
-	t->bound = e->limit;
-	t->room = messages_less(e->limit, e->used);
-}
-
 #define NEARLY_PART 16 /* of a request: what is left next to it, if that is less */
 
 /* Nearly all that was free, in one piece: simply too little. */
@@ -227,7 +217,6 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 	if (messages_known(t->room) && messages_known(o->allowed) && messages_known(o->others) &&
 	    !messages_known(o->total))
 		t->room = messages_less(t->room, o->others);
-	judge_pool(e, t);
 	/* what the figures exclude is not ranked: someone else has most of the GPU */
 	t->elsewhere = t->bound_by == FINDINGS_BOUND_UNKNOWN && messages_known(t->outside) &&
 		       messages_known(o->reserved) && t->outside.low > o->reserved.high;
