@@ -197,6 +197,8 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 		series_monitor_set_role(&r->monitor, *out, PLIM_ROLE_TRAIN_LOSS);
 	if (!given && r->column && series_name_of(name, n).unknown)
 		series_monitor_set_role(&r->monitor, *out, file_role(r->column, strlen(r->column)));
+	if (!given && r->falls && strlen(r->falls) == n && !memcmp(name, r->falls, n))
+		series_monitor_set_role(&r->monitor, *out, PLIM_ROLE_TRAIN_LOSS);
 	role = r->monitor.watches.at[*out].role;
 	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
 		   series_name_of(name, n).side != SERIES_EVALUATION;
@@ -799,34 +801,6 @@ static enum plim_status read_again(struct series_run *r, struct plim_err *err)
 	return st ? st : read_files(r, true, err);
 }
 
-/*
- * The kind of a log is that of most of its lines.  Where the reader that its first lines asked for understood
- * fewer lines than not, it is read as text; where text holds nothing either, what comes yet may tell.
- */
-static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
-{
-	struct series_file *f = &r->files.at[0];
-	enum series_kind as = f->kind;
-	enum plim_status st = PLIM_OK;
-	bool pipe = !strcmp(f->path, "-"), none;
-
-	if (r->files.n > 1 || r->part || pipe ||
-	    (as != SERIES_KIND_CSV && as != SERIES_KIND_JSON) || r->bad_records < r->rows ||
-	    (r->points && !r->bad_records))
-		return st;
-	none = !r->points;
-	for (int i = 0; !st && i < 2; i++) {
-		r->obey.n = 0;
-		r->kind = f->kind = i ? as : SERIES_KIND_TEXT;
-		st = read_again(r, err);
-		if (r->points)
-			return st;
-	}
-	if (none)
-		r->kind = f->kind = SERIES_KIND_UNKNOWN;
-	return st;
-}
-
 #define STRAY_ROWS 20 /* without a step, for each with one */
 
 #define COUNTER_ROWS 6
@@ -915,6 +889,31 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	return st ? st : read_again(r, err);
 }
 
+/* Of a table in another script, the first column of positive numbers that falls is the training's loss. */
+static enum plim_status find_falling(struct series_run *r, struct plim_err *err)
+{
+	if (r->falls || r->kind != SERIES_KIND_CSV || !strcmp(r->files.at[0].path, "-") ||
+	    has_judged(r))
+		return PLIM_OK;
+	for (uint32_t i = 0; i < r->monitor.watches.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[i];
+		const char *name = intern_text(&r->monitor.names, i);
+		uint32_t id;
+		enum plim_status st;
+
+		if ((unsigned char)*name < 128 || w->finite < COLUMN_LINES || !(w->min > 0) ||
+		    !(w->first - w->last > (w->max - w->min) / 2))
+			continue;
+		st = intern_add(&r->texts, name, strlen(name), &id, err);
+		if (st)
+			return st;
+		r->falls = intern_text(&r->texts, id);
+		r->obey.n = r->cuts.n = 0;
+		return read_again(r, err);
+	}
+	return PLIM_OK;
+}
+
 /* What was printed before the first step or epoch is left out. */
 static enum plim_status drop_before(struct series_run *r, struct plim_err *err)
 {
@@ -941,8 +940,6 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	} else {
 		st = read_files(r, false, err);
 	}
-	if (!st)
-		st = read_as_text(r, err);
 	if (!st && !r->points)
 		st = name_values(r, err);
 	if (!st)
@@ -955,6 +952,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = find_counter(r, err);
 	if (!st)
 		st = name_values(r, err);
+	if (!st)
+		st = find_falling(r, err);
 	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
 	     i++)
 		st = read_again(r, err);
@@ -1030,6 +1029,11 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "no step is logged by a name that is known: '%s' counts the "
 				     "rows and is used instead",
 				     r->counter);
+	if (!st && r->falls)
+		st = series_run_note(r, err,
+				     "'%.80s' is taken for the training loss by its course: --map "
+				     "NAME=ROLE says what the columns are",
+				     r->falls);
 	if (!st && r->rows_no_step && isnan(r->last_row_step))
 		st = series_run_note(r, err, "no step is logged: %s are used instead",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");
