@@ -249,7 +249,8 @@ static enum plim_status take_line(struct series_run *r, struct table *t, struct 
 		if (!c->name.n || !c->cell.n)
 			continue;
 		if (!cell_number(&c->cell, t->delimiter, &v.value)) {
-			/* Text where numbers were. */
+			/* Text where numbers were, or that says of what the row is. */
+			series_row_heading(r, c->cell.at, c->cell.n);
 			r->bad_cells += !is_missing(&c->cell) &&
 					intern_find(&r->monitor.names, c->name.at, c->name.n) !=
 						INTERN_NONE;

@@ -535,6 +535,7 @@ static struct told tell_text_line(const char *text, size_t n)
 static struct told *told_of(struct line_reading *g, const char *text, size_t n, struct told *room)
 {
 	uint32_t id = n < 200 ? intern_find(&g->words, text, n) : INTERN_NONE;
+	struct series_name says;
 	bool given;
 
 	if (id != INTERN_NONE) {
@@ -544,7 +545,9 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	g->new_words |= n < 200;
 	*room = tell_text_line(text, n);
 	series_run_mapped(g->run, room->name, room->n, &given);
-	given |= g->run->players && series_name_of(room->name, room->n).player;
+	says = series_name_of(room->name, room->n);
+	given |= (g->run->players && says.player) ||
+		 (g->run->sides_count && says.unknown && says.side);
 	room->kept |= given;
 	room->known |= given;
 	if (n >= 200 || g->told.n >= TOLD_MOST)
@@ -686,6 +689,18 @@ static double of_whole(struct line_reading *g, const struct told *t, const char 
 	return isnan(g->run->row_step) ? value : within(g->run, value, of);
 }
 
+/* "9413/10000" of a metric. */
+static double fraction(const char *says, const char *p, const char *end, double value)
+{
+	double of;
+
+	return p < end && *p == '/' && p > says && !memchr(says, '.', (size_t)(p - says)) &&
+			       series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value &&
+			       of > 1
+		       ? value / of
+		       : value;
+}
+
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
 			const char **behind, const char *end, double value)
 {
@@ -693,7 +708,6 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	struct told *t = told_of(g, gap, (size_t)(says - gap), &room);
 	const char *p = *behind;
 	size_t before;
-	double of;
 
 	if (g->status)
 		return;
@@ -709,11 +723,7 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 		*behind = says + with_commas(says, (size_t)(end - says), (size_t)(p - says),
 					     t->step, &value);
 	p = *behind;
-	/* "9413/10000" of a metric. */
-	if (t->metric && p < end && *p == '/' && p > says &&
-	    !memchr(says, '.', (size_t)(p - says)) &&
-	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value && of > 1)
-		value /= of;
+	value = t->metric ? fraction(says, p, end, value) : value;
 	if (!t->kept && g->loose[0] && t->link) {
 		put_text_line(g, g->loose, strlen(g->loose), value, true);
 		g->loose[0] = 0;
@@ -1580,6 +1590,25 @@ static void take_pieces(struct line_reading *g, struct source *s, const char *li
 
 #define RECURS 4 /* lines, after the first */
 
+/* "tr_x: 0.2  va_x: 0.3": is there a name that recurs on both sides? */
+static bool has_both_sides(const struct line_reading *g)
+{
+	for (size_t i = 0; i < g->told.n; i++) {
+		const struct told *t = &g->told.at[i];
+		struct series_name a = series_name_of(t->name, t->n);
+
+		for (size_t k = 0; t->lines >= RECURS && a.unknown && a.side && k < g->told.n;
+		     k++) {
+			const struct told *u = &g->told.at[k];
+			struct series_name b = series_name_of(u->name, u->n);
+
+			if (u->lines >= RECURS && b.key == a.key && b.side && b.side != a.side)
+				return true;
+		}
+	}
+	return false;
+}
+
 /* Of a log without a known name: the two others that most lines have. */
 static void name_unknown(struct line_reading *g)
 {
@@ -1593,6 +1622,7 @@ static void name_unknown(struct line_reading *g)
 	g->run->played =
 		played[SERIES_GENERATES] && (played[SERIES_JUDGES] || played[SERIES_JUDGES_ALL]);
 
+	g->run->both_sides = has_both_sides(g);
 	for (int k = 0; k < 2 && !g->status; k++) {
 		const struct told *most = NULL;
 		uint32_t id;

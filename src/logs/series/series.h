@@ -333,7 +333,9 @@ struct series_run {
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */
-	const char *falls;  /* a column with a name of another script that falls: the loss */
+	const char *falls;  /* a name that is not known, of values that fall: the loss */
+	bool both_sides;    /* a text without a known name has one of both sides, "tr_x", "va_x": */
+	bool sides_count;   /* its values are read */
 	bool played; /* a text without a known name has those of a generator and a discriminator: */
 	bool players;    /* they are losses */
 	bool lone;       /* the file's name is that of a list: no other line is one of numbers */
