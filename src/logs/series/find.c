@@ -39,7 +39,7 @@ static bool looks_like_csv(const char *head, size_t n)
 	if (!end || isdigit((unsigned char)head[0]) || head[0] == '[')
 		return false;
 	for (const char *p = head; p < end; p++)
-		letters += isalpha((unsigned char)*p) != 0;
+		letters += isalpha((unsigned char)*p) || (unsigned char)*p >= 128;
 	delimiter = series_delimiter(head, (size_t)(end - head));
 	columns = series_cells(head, (size_t)(end - head), delimiter, &numbers);
 	if (columns < 2 || !letters || numbers)
@@ -60,7 +60,7 @@ static bool looks_like_csv(const char *head, size_t n)
 		else if (end > line + 1)
 			others++;
 	}
-	/* Only the head so far: it is being written, and read as text if it is none after all. */
+	/* Only the head so far: it is being written. */
 	return rows > others || rows + others == 0;
 }
 

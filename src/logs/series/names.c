@@ -68,7 +68,7 @@ static bool in_list(const char *word, const char *list)
 	return has_any(&one, list);
 }
 
-#define EVALUATION_WORDS "val valid validation eval evaluation evaluate dev test heldout"
+#define EVALUATION_WORDS "va val valid validation eval evaluation evaluate dev test heldout"
 static const char evaluation[] = EVALUATION_WORDS;
 static const char evaluating[] = "evaluating testing validating tested evaluated";
 static const char training[] = "train training tr";

@@ -26,6 +26,9 @@ bool series_line(struct source *s, const uint8_t **p, const char **line, size_t 
 /* A number as programs print it: 1, -2.5e-3, nan, NaN, inf, -Infinity.  0: none stands here; else its length. */
 size_t series_number(const char *at, size_t n, double *out);
 
+/* "0.000": a zero with few digits, which may be a small number; "0.0" is how 0 is printed. */
+bool series_is_rounded(const char *at, size_t n);
+
 /* Of a line of cells: what parts them; how many there are, and (not NULL) how many more of them are numbers. */
 char series_delimiter(const char *line, size_t n);
 size_t series_quotes(const char *line,

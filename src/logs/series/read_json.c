@@ -22,7 +22,7 @@ struct reading {
 	size_t prefix_n;
 	unsigned depth;
 	bool lines;    /* an object or a number came before: arrays of numbers are not series */
-	bool document; /* rows stand inside of this object: it is none itself */
+	bool document; /* rows stand inside of this object: it is not one itself */
 	bool later;    /* an object came before */
 	bool row;      /* within a row, whose names begin behind those of its array: */
 	size_t titled;
@@ -127,11 +127,13 @@ static void begin_rows(struct reading *g)
 	memcpy(g->key, g->prefix, g->prefix_n + 1);
 }
 
-/* {"history": {"loss": [0.9, 0.8]}}: of a name that is known; a line of many may hold any list. */
+/* {"history": {"loss": [0.9, 0.8]}}: of a name that is known, or says the side; a line of many may hold any list. */
 static bool is_deep_series(const struct reading *g)
 {
+	struct series_name says = series_name_of(g->prefix, g->prefix_n);
+
 	return g->depth > 1 && !g->row && !g->later &&
-	       series_name_of(g->prefix, g->prefix_n).role != PLIM_ROLE_OTHER;
+	       (says.role != PLIM_ROLE_OTHER || (says.unknown && says.side));
 }
 
 /* An array behind a key: rows, or one series. */

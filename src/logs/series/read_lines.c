@@ -62,6 +62,16 @@ size_t series_number(const char *at, size_t n, double *out)
 	return i;
 }
 
+bool series_is_rounded(const char *at, size_t n)
+{
+	const char *point = memchr(at, '.', n);
+	size_t zeros = n;
+
+	while (zeros && at[zeros - 1] == '0')
+		zeros--;
+	return point && at + zeros == point + 1 && n - zeros > 1;
+}
+
 /* ---- CSV ---- */
 
 struct cell {
@@ -239,7 +249,8 @@ static enum plim_status take_line(struct series_run *r, struct table *t, struct 
 		if (!c->name.n || !c->cell.n)
 			continue;
 		if (!cell_number(&c->cell, t->delimiter, &v.value)) {
-			/* Text where numbers were. */
+			/* Text where numbers were, or that says of what the row is. */
+			series_row_heading(r, c->cell.at, c->cell.n);
 			r->bad_cells += !is_missing(&c->cell) &&
 					intern_find(&r->monitor.names, c->name.at, c->name.n) !=
 						INTERN_NONE;
@@ -248,8 +259,12 @@ static enum plim_status take_line(struct series_run *r, struct table *t, struct 
 		st = c->series == SERIES_NONE
 			     ? series_row_put(r, c->name.at, c->name.n, v.value, err)
 			     : vec_push(r->mem, &r->row, v, err);
-		if (r->row.n > before)
+		if (r->row.n > before) {
 			c->series = r->row.at[before].series;
+			if (v.value == 0)
+				r->monitor.watches.at[c->series].rounded |=
+					series_is_rounded(c->cell.at, c->cell.n);
+		}
 	}
 	return st;
 }

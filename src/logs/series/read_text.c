@@ -63,8 +63,8 @@ struct series_patterns {
 };
 
 static const char *const built_in[] = {
-	"| {step}/{*} batches |{*}| loss {loss} |",           /* PyTorch's word language model */
-	"s:{step} trl:{train loss} lr:{lr} norm:{grad norm}", /* llm.c */
+	"| epoch {epoch} | {step}/{*} batches |{*}| loss {loss} |", /* PyTorch's word language model */
+	"s:{step} trl:{train loss} lr:{lr} norm:{grad norm}",       /* llm.c */
 	"s:{step} tel:{val loss}",
 };
 
@@ -244,6 +244,7 @@ struct told {
 	enum series_side side; /* what follows is about */
 	uint32_t series;       /* that its values go to; SERIES_NONE: none yet */
 	bool kept, known, link, metric, step;
+	bool bare;              /* "train=2.5": a side, and nothing that says of what */
 	bool column;            /* nothing but wide space is between the name and the number */
 	bool average;           /* "(0.66)" behind a value: the mean so far */
 	uint64_t lines;         /* that have it */
@@ -389,11 +390,10 @@ static size_t words_before(const char *line, const char *at, char *name)
 	return n;
 }
 
-/* "lm loss", but "step" of "training at step": the shortest end of the words that is known, then one more if it says more. */
+/* "lm loss", but "step" of "training at step". */
 static const char *telling(const char *name, size_t *n)
 {
 	const char *last = name + *n;
-	struct series_name all, one;
 
 	while (last > name && last[-1] != ' ')
 		last--;
@@ -403,17 +403,6 @@ static const char *telling(const char *name, size_t *n)
 	    series_is_epoch(last, *n - (size_t)(last - name))) {
 		*n -= (size_t)(last - name);
 		return last;
-	}
-	all = series_name_of(name, *n);
-	one = series_name_of(last, *n - (size_t)(last - name));
-	if (one.role && one.role == all.role && last > name) {
-		/* "lm loss" is one name, "for batch loss" is not worth more than "loss". */
-		const char *before = last - 1;
-
-		while (before > name && before[-1] != ' ')
-			before--;
-		*n -= (size_t)(before - name);
-		return before;
 	}
 	return name;
 }
@@ -527,19 +516,16 @@ static struct told tell_text_line(const char *text, size_t n)
 			  .column = n > 2 && !memcmp(text + n - 2, "  ", 2) &&
 				    text_line_is_word((unsigned char)skip_spaces(text, n)),
 			  .average = n >= 2 && n < 16 && text[0] == ' ' && text[1] == '(' };
-	bool verb = (named >= 2 && !strncasecmp(name + named - 2, "is", 2)) ||
-		    (named >= 3 && !strncasecmp(name + named - 3, "was", 3));
 
 	memcpy(t.name, name, named);
 	find_side(text, n, &t);
-	if (!(1u << role & VALUED) || verb)
+	if (!(1u << role & VALUED))
 		find_loose(text, n, t.loose);
-	if (verb && t.loose[0]) {
-		t.n = strlen(t.loose);
-		memcpy(t.name, t.loose, sizeof(t.name));
-		t.loose[0] = 0;
-	} else if (verb) {
-		t.link = true;
+	t.bare = n && text[n - 1] == '=' && named + 6 < NAME_BYTES && !t.loose[0] &&
+		 series_side_of(t.name, named);
+	if (t.bare) {
+		memcpy(t.name + named, " loss", 5);
+		t.n += 5;
 	}
 	weigh(&t);
 	return t;
@@ -549,6 +535,7 @@ static struct told tell_text_line(const char *text, size_t n)
 static struct told *told_of(struct line_reading *g, const char *text, size_t n, struct told *room)
 {
 	uint32_t id = n < 200 ? intern_find(&g->words, text, n) : INTERN_NONE;
+	struct series_name says;
 	bool given;
 
 	if (id != INTERN_NONE) {
@@ -558,7 +545,9 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	g->new_words |= n < 200;
 	*room = tell_text_line(text, n);
 	series_run_mapped(g->run, room->name, room->n, &given);
-	given |= g->run->players && series_name_of(room->name, room->n).player;
+	says = series_name_of(room->name, room->n);
+	given |= (g->run->players && says.player) ||
+		 (g->run->sides_count && says.unknown && says.side);
 	room->kept |= given;
 	room->known |= given;
 	if (n >= 200 || g->told.n >= TOLD_MOST)
@@ -700,6 +689,18 @@ static double of_whole(struct line_reading *g, const struct told *t, const char 
 	return isnan(g->run->row_step) ? value : within(g->run, value, of);
 }
 
+/* "9413/10000" of a metric. */
+static double fraction(const char *says, const char *p, const char *end, double value)
+{
+	double of;
+
+	return p < end && *p == '/' && p > says && !memchr(says, '.', (size_t)(p - says)) &&
+			       series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value &&
+			       of > 1
+		       ? value / of
+		       : value;
+}
+
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
 			const char **behind, const char *end, double value)
 {
@@ -707,7 +708,6 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	struct told *t = told_of(g, gap, (size_t)(says - gap), &room);
 	const char *p = *behind;
 	size_t before;
-	double of;
 
 	if (g->status)
 		return;
@@ -723,16 +723,15 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 		*behind = says + with_commas(says, (size_t)(end - says), (size_t)(p - says),
 					     t->step, &value);
 	p = *behind;
-	/* "9413/10000" of a metric. */
-	if (t->metric && p < end && *p == '/' && p > says &&
-	    !memchr(says, '.', (size_t)(p - says)) &&
-	    series_number(p + 1, (size_t)(end - p - 1), &of) && of >= value && of > 1)
-		value /= of;
+	value = t->metric ? fraction(says, p, end, value) : value;
 	if (!t->kept && g->loose[0] && t->link) {
 		put_text_line(g, g->loose, strlen(g->loose), value, true);
 		g->loose[0] = 0;
 		return;
 	}
+	/* Of a metric that is named before, or a count. */
+	if (t->bare && (g->loose[0] || !memchr(says, '.', (size_t)(p - says))))
+		return;
 	if (t->average && g->inside && g->side == SERIES_EVALUATION && g->put)
 		g->run->row.at[g->run->row.n - 1].value = value;
 	if (t->loose[0])
@@ -740,6 +739,9 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	before = g->run->row.n;
 	put_named(g, t, of_whole(g, t, p, end, value));
 	g->put = g->run->row.n > before;
+	if (g->put && value == 0)
+		g->run->monitor.watches.at[g->run->row.at[before].series].rounded |=
+			series_is_rounded(says, (size_t)(p - says));
 }
 
 static bool may_be_number(char c)
@@ -800,6 +802,32 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 	r->row_rank = isnan(r->row_epoch) ? UNNAMED : UNNAMED_BEHIND;
 }
 
+/* "[3,  2000] loss: 1.2", "[3 :  2000]": an epoch and a step; the bytes from its first number on, 0: it is something else. */
+static size_t take_pair(struct line_reading *g, const char *says, const char *end)
+{
+	const char *p = says;
+	double value[2];
+
+	for (int i = 0; i < 2; i++) {
+		size_t took = series_number(p, (size_t)(end - p), &value[i]);
+
+		if (!took || !(value[i] >= 0) || value[i] != floor(value[i]))
+			return 0;
+		for (p += took; p < end && *p == ' ';)
+			p++;
+		if (p >= end || !strchr(i ? "]" : ",:", *p) || (!i && p + 1 < end && p[1] != ' '))
+			return 0;
+		for (p += !i; p < end && *p == ' ';)
+			p++;
+	}
+	if (memchr(says, '.', (size_t)(p - says)) || end - p < 3 || p[1] != ' ' ||
+	    !isalpha((unsigned char)p[2]))
+		return 0;
+	put_text_line(g, "epoch", 5, value[0], true);
+	put_text_line(g, "step", 4, value[1], true);
+	return (size_t)(p - says);
+}
+
 /* Keras draws a bar for evaluate(), too: behind no "Epoch 3/20", of another length than those behind one. */
 static bool is_evaluate(struct line_reading *g, const char *p, const char *end)
 {
@@ -836,6 +864,10 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		}
 		says = p;
 		p += took;
+		if (says > line && says[-1] == '[' && (took = take_pair(g, says, end))) {
+			gap = p = says + took;
+			continue;
+		}
 		if (is_bar(p, end) && !is_evaluate(g, p, end)) {
 			g->bar = true;
 			if (value > 0)
@@ -863,10 +895,6 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		}
 		take_number(g, line, gap, says, &p, end, value);
 		gap = p;
-		/* "top-1 acc": a part of a name. */
-		if (says > line + 1 && says[-1] == '-' && isalpha((unsigned char)says[-2]))
-			for (gap = says; gap > line && text_line_is_word((unsigned char)gap[-1]);)
-				gap--;
 	}
 	/* "[1/5] epoch 3": a fold, or something else that epochs are within. */
 	if (g->run->row_rank == UNNAMED && !isnan(g->run->row_epoch))
@@ -1562,6 +1590,25 @@ static void take_pieces(struct line_reading *g, struct source *s, const char *li
 
 #define RECURS 4 /* lines, after the first */
 
+/* "tr_x: 0.2  va_x: 0.3": is there a name that recurs on both sides? */
+static bool has_both_sides(const struct line_reading *g)
+{
+	for (size_t i = 0; i < g->told.n; i++) {
+		const struct told *t = &g->told.at[i];
+		struct series_name a = series_name_of(t->name, t->n);
+
+		for (size_t k = 0; t->lines >= RECURS && a.unknown && a.side && k < g->told.n;
+		     k++) {
+			const struct told *u = &g->told.at[k];
+			struct series_name b = series_name_of(u->name, u->n);
+
+			if (u->lines >= RECURS && b.key == a.key && b.side && b.side != a.side)
+				return true;
+		}
+	}
+	return false;
+}
+
 /* Of a log without a known name: the two others that most lines have. */
 static void name_unknown(struct line_reading *g)
 {
@@ -1575,6 +1622,7 @@ static void name_unknown(struct line_reading *g)
 	g->run->played =
 		played[SERIES_GENERATES] && (played[SERIES_JUDGES] || played[SERIES_JUDGES_ALL]);
 
+	g->run->both_sides = has_both_sides(g);
 	for (int k = 0; k < 2 && !g->status; k++) {
 		const struct told *most = NULL;
 		uint32_t id;

@@ -171,6 +171,15 @@ static enum plim_role file_role(const char *name, size_t n)
 		       : PLIM_ROLE_OTHER;
 }
 
+/* Is the name the one that was found to fall, or that of its evaluations? */
+static bool is_falling(const char *falls, const char *name, size_t n)
+{
+	struct series_name a = series_name_of(falls, strlen(falls)), b = series_name_of(name, n);
+
+	return (strlen(falls) == n && !memcmp(name, falls, n)) ||
+	       (a.side && b.side == SERIES_EVALUATION && a.key == b.key);
+}
+
 enum plim_status series_run_series(struct series_run *r, const char *name, size_t n, uint32_t *out,
 				   struct plim_err *err)
 {
@@ -197,6 +206,11 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 		series_monitor_set_role(&r->monitor, *out, PLIM_ROLE_TRAIN_LOSS);
 	if (!given && r->column && series_name_of(name, n).unknown)
 		series_monitor_set_role(&r->monitor, *out, file_role(r->column, strlen(r->column)));
+	if (!given && r->falls && is_falling(r->falls, name, n))
+		series_monitor_set_role(&r->monitor, *out,
+					series_name_of(name, n).side == SERIES_EVALUATION
+						? PLIM_ROLE_VAL_LOSS
+						: PLIM_ROLE_TRAIN_LOSS);
 	role = r->monitor.watches.at[*out].role;
 	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
 		   series_name_of(name, n).side != SERIES_EVALUATION;
@@ -546,7 +560,7 @@ static bool look_at_clock(struct series_run *r)
 		r->new_titles) &&
 	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
 	/* A program that starts again prints again what it printed first; one line of that may head each epoch. */
-	anew |= fell && starts;
+	anew |= fell && (starts || (r->kind == SERIES_KIND_CSV && r->new_titles));
 	falls = fell || (falls && starts);
 	if ((anew || (falls && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
@@ -597,7 +611,7 @@ static void look_counter(struct series_run *r)
 		c->counts_by = c->rises || c->breaks ? c->counts_by : by;
 		c->rises += by > 0;
 		c->steady += by > 0 && by == c->counts_by;
-		c->breaks += !(by > 0);
+		c->breaks += !(by > 0) && value != r->monitor.watches.at[r->row.at[0].series].first;
 	}
 	c->count = value;
 	c->count_epoch = r->row_epoch;
@@ -799,34 +813,6 @@ static enum plim_status read_again(struct series_run *r, struct plim_err *err)
 	return st ? st : read_files(r, true, err);
 }
 
-/*
- * The kind of a log is that of most of its lines.  Where the reader that its first lines asked for understood
- * fewer lines than not, it is read as text; where text holds nothing either, what comes yet may tell.
- */
-static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
-{
-	struct series_file *f = &r->files.at[0];
-	enum series_kind as = f->kind;
-	enum plim_status st = PLIM_OK;
-	bool pipe = !strcmp(f->path, "-"), none;
-
-	if (r->files.n > 1 || r->part || pipe ||
-	    (as != SERIES_KIND_CSV && as != SERIES_KIND_JSON) || r->bad_records < r->rows ||
-	    (r->points && !r->bad_records))
-		return st;
-	none = !r->points;
-	for (int i = 0; !st && i < 2; i++) {
-		r->obey.n = 0;
-		r->kind = f->kind = i ? as : SERIES_KIND_TEXT;
-		st = read_again(r, err);
-		if (r->points)
-			return st;
-	}
-	if (none)
-		r->kind = f->kind = SERIES_KIND_UNKNOWN;
-	return st;
-}
-
 #define STRAY_ROWS 20 /* without a step, for each with one */
 
 #define COUNTER_ROWS 6
@@ -908,11 +894,57 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 		r->lone = r->column && r->bare <= 1;
 	} else if (r->played) {
 		r->players = true;
+	} else if (r->both_sides && !r->sides_count) {
+		r->sides_count = true;
 	} else {
 		return PLIM_OK;
 	}
 	r->obey.n = r->cuts.n = 0;
 	return st ? st : read_again(r, err);
+}
+
+/* Is a name that is not known one of another script in a table, or of the training with one of the evaluations next to it? */
+static bool may_be_loss(const struct series_run *r, const char *name)
+{
+	struct series_name says = series_name_of(name, strlen(name));
+
+	if ((unsigned char)*name >= 128 && r->kind == SERIES_KIND_CSV)
+		return true;
+	for (uint32_t i = 0; says.side == SERIES_TRAINING && i < r->monitor.names.n; i++) {
+		struct series_name other = series_name_of(
+			(const char *)r->monitor.names.at[i].bytes, r->monitor.names.at[i].n);
+
+		if (other.side == SERIES_EVALUATION && other.key == says.key)
+			return true;
+	}
+	return false;
+}
+
+/* Of such names, the first whose values are positive and fall is the training's loss. */
+static enum plim_status find_falling(struct series_run *r, struct plim_err *err)
+{
+	if (r->falls || !strcmp(r->files.at[0].path, "-") || has_judged(r))
+		return PLIM_OK;
+	for (uint32_t i = 0; i < r->monitor.watches.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[i];
+		const char *name = intern_text(&r->monitor.names, i);
+		uint32_t id;
+		enum plim_status st;
+
+		if (!may_be_loss(r, name) || w->finite < COLUMN_LINES || !(w->min > 0) ||
+		    !(w->first - w->last > (w->max - w->min) / 2))
+			continue;
+		st = intern_add(&r->texts, name, strlen(name), &id, err);
+		if (st)
+			return st;
+		r->falls = intern_text(&r->texts, id);
+		r->obey.n = r->cuts.n = 0;
+		return read_again(r, err);
+	}
+	if (!r->sides_count)
+		return PLIM_OK;
+	r->sides_count = false; /* the names stay unknown, which the error says */
+	return read_again(r, err);
 }
 
 /* What was printed before the first step or epoch is left out. */
@@ -941,8 +973,6 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	} else {
 		st = read_files(r, false, err);
 	}
-	if (!st)
-		st = read_as_text(r, err);
 	if (!st && !r->points)
 		st = name_values(r, err);
 	if (!st)
@@ -955,6 +985,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = find_counter(r, err);
 	if (!st)
 		st = name_values(r, err);
+	if (!st)
+		st = find_falling(r, err);
 	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
 	     i++)
 		st = read_again(r, err);
@@ -1030,6 +1062,11 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "no step is logged by a name that is known: '%s' counts the "
 				     "rows and is used instead",
 				     r->counter);
+	if (!st && r->falls)
+		st = series_run_note(r, err,
+				     "'%.80s' is taken for the training loss by its course: --map "
+				     "NAME=ROLE says what the columns are",
+				     r->falls);
 	if (!st && r->rows_no_step && isnan(r->last_row_step))
 		st = series_run_note(r, err, "no step is logged: %s are used instead",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");

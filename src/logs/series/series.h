@@ -82,6 +82,7 @@ struct series_watch {
 	uint32_t role, rank;
 	uint64_t key;
 	uint32_t course;      /* enum series_course */
+	uint32_t rounded;     /* a zero was printed with few digits: it may be a small number */
 	uint32_t zero_passed; /* a loss of exactly 0 was followed by another */
 	uint32_t pair;        /* of a validation loss: its training loss */
 	uint32_t negative;    /* a value of 0 or less was seen: no logarithm */
@@ -332,6 +333,9 @@ struct series_run {
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */
+	const char *falls;  /* a name that is not known, of values that fall: the loss */
+	bool both_sides;    /* a text without a known name has one of both sides, "tr_x", "va_x": */
+	bool sides_count;   /* its values are read */
 	bool played; /* a text without a known name has those of a generator and a discriminator: */
 	bool players;    /* they are losses */
 	bool lone;       /* the file's name is that of a list: no other line is one of numbers */
