@@ -144,7 +144,7 @@ def _given_away(event: Event, made: set[str]) -> bool:
 
 
 def _is_test(function: Function, path: str) -> bool:
-    """Does pytest or unittest find it, and does it check anything?  A script of the name test_x.py may evaluate a model."""
+    """Does pytest or unittest find it, and does it check anything?  A script of the name test_x.py, which calls its functions, may evaluate a model."""
     file = basename(path)
     found = function.cls is not None and any(b.endswith("TestCase") for b in function.cls.bases) or function.name.startswith("test_") and (
         file.startswith("test_") or file.endswith("_test.py"))
@@ -171,7 +171,7 @@ class Context:
                 if event.kind == "call":
                     self.by_attr.setdefault(event.attr, []).append(event)
         self.in_benchmark = bool(names.BENCHMARK.search("/".join(self.program.source.path.split("/")[-2:])))
-        self.tests = [(f.node.lineno, f.node.end_lineno or 0) for f in self.program.symbols.functions if not isinstance(f.node, ast.Module) and _is_test(f, self.program.source.path)]
+        self.tests = [(f.node.lineno, f.node.end_lineno or 0) for f in self.program.symbols.functions if not isinstance(f.node, ast.Module) and f not in self.program.callers and _is_test(f, self.program.source.path)]
 
     # ---- reporting ----
 
