@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from os.path import basename
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from . import names, values
@@ -127,6 +128,11 @@ def _put_on_object(event: Event, made: set[str]) -> bool:
     return event.kind in ("bind", "augment", "store") and "." in event.name and (event.name in made or bool(names_in(event.source) & made))
 
 
+def sets_mode(event: Event) -> bool:
+    """`net.eval()`, `net = Net().eval()`"""
+    return event.kind == "call" and event.attr in ("eval", "train") and not event.call.keywords and (bool(event.receiver) or isinstance(event.stmt, ast.Assign) and event.method)
+
+
 def _given_away(event: Event, made: set[str]) -> bool:
     """Is one of these names' values put in an object's list, or given to a function that may do anything with it?"""
     if event.kind != "call" or not in_place(event.stmt, event.call) or not any(names_in(a) & made for a in event.call.args):
@@ -135,6 +141,14 @@ def _given_away(event: Event, made: set[str]) -> bool:
         return "." in event.receiver
     of = event.of
     return event.name != "print" and (of is None or of.kind in (values.UNKNOWN, values.INSTANCE) or of.kind in values.MODULES and bool(event.receiver))
+
+
+def _is_test(function: Function, path: str) -> bool:
+    """Does pytest or unittest find it, and does it check anything?  A script of the name test_x.py, which calls its functions, may evaluate a model."""
+    file = basename(path)
+    found = function.cls is not None and any(b.endswith("TestCase") for b in function.cls.bases) or function.name.startswith("test_") and (
+        file.startswith("test_") or file.endswith("_test.py"))
+    return found and any(isinstance(n, ast.Assert) or isinstance(n, ast.Attribute) and n.attr.startswith("assert") for n in ast.walk(function.node))
 
 
 @dataclass(eq=False)
@@ -149,6 +163,7 @@ class Context:
     _inference: dict[Trace, list[Loop]] = field(default_factory=dict)
     keeps: dict[Function, list[Any]] = field(default_factory=dict)  #: of rules/keeps.py
     in_benchmark: bool = False
+    tests: list[tuple[int, int]] = field(default_factory=list)  #: lines of functions that pytest or unittest calls
 
     def __post_init__(self) -> None:
         for trace in self.program.traces.values():
@@ -156,6 +171,7 @@ class Context:
                 if event.kind == "call":
                     self.by_attr.setdefault(event.attr, []).append(event)
         self.in_benchmark = bool(names.BENCHMARK.search("/".join(self.program.source.path.split("/")[-2:])))
+        self.tests = [(f.node.lineno, f.node.end_lineno or 0) for f in self.program.symbols.functions if not isinstance(f.node, ast.Module) and f not in self.program.callers and _is_test(f, self.program.source.path)]
 
     # ---- reporting ----
 
@@ -163,6 +179,8 @@ class Context:
                evidence: Iterable[str] = (), fix: Iterable[str] = (), edits: Iterable[Edit | None] = (), safe: bool = False,
                lines: Iterable[int] = ()) -> None:
         source = self.program.source
+        if rule.startswith("PLM1") and any(first <= node.lineno <= last for first, last in self.tests):
+            return  # a test runs a few passes on what it makes, and ends
         made = [e for e in edits]
         place = source.place(node)
         self.findings.append(Finding(
@@ -288,7 +306,7 @@ class Context:
     def quiet_at(self, trace: Trace, end: int, called: list[Event]) -> bool:
         """Was a model put into eval mode before, and none into training mode since?  Or, for a member or a global, elsewhere in
         the file, and that one never into training mode?"""
-        modes = [e for e in trace.events[:end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords]
+        modes = [e for e in trace.events[:end] if sets_mode(e)]
         if modes:
             return modes[-1].attr == "eval" and not modes[-1].call.args
         given = {a.arg for a in parameters(trace.function)}
@@ -305,7 +323,7 @@ class Context:
     @staticmethod
     def _mode(events: list[Event]) -> str:
         """The mode that a model was put into last: "eval", "train", or "" if in none."""
-        return next((e.attr for e in reversed(events) if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords), "")
+        return next((e.attr for e in reversed(events) if sets_mode(e)), "")
 
     def makers(self, trace: Trace, names_: set[str]) -> list[Trace]:
         """What the functions of the program do that made these modules here: `net = load(path)`, `net, epoch = load(path)`."""

@@ -380,7 +380,9 @@ class Evaluator:
                 found = values.join(found, item)
             return found
         if of.kind == values.PARAMS:
-            return Value(values.TENSOR, True, values.YES, qual="parameter")
+            weight = Value(values.TENSOR, True, values.YES, qual="parameter")
+            named = isinstance(of.node, ast.Call) and isinstance(of.node.func, ast.Attribute) and of.node.func.attr == "named_parameters"
+            return Value(values.TUPLE, True, values.YES, items=(TEXT_VALUE, weight)) if named else weight
         if of.qual == "range":
             return NUMBER_VALUE
         return UNKNOWN_VALUE

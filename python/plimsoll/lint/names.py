@@ -10,6 +10,11 @@ import re
 TORCH_ROOTS = ("torch", "accelerate", "lightning", "pytorch_lightning", "transformers", "deepspeed", "diffusers",
                "timm", "ignite", "fastai", "peft", "trl")
 
+#: Classes of torch.nn with weights, and those that may hold some.
+LAYERS = re.compile(r"^torch\.nn\.(modules\.\w+\.)?(Linear|Conv\dd|ConvTranspose\dd|Embedding|BatchNorm\dd|LayerNorm|LSTM|GRU|RNN|LSTMCell|GRUCell|RNNCell|MultiheadAttention|Transformer\w*|"
+                    r"Bilinear|GroupNorm|InstanceNorm\dd|PReLU|EmbeddingBag|SyncBatchNorm|RMSNorm|Lazy\w+|AdaptiveLogSoftmaxWithLoss)$")
+HOLDERS = re.compile(r"\.(Module\w*|Sequential|Parameter\w*|DataParallel|\w+\.\w+)$")
+
 #: torch.NAME(...) makes a tensor on the default device.
 CONSTRUCTORS = frozenset("""zeros ones full arange eye empty linspace logspace rand randn randint randperm tensor as_tensor
 from_numpy tril_indices triu_indices hann_window hamming_window empty_strided complex""".split())
@@ -39,6 +44,7 @@ triplet_margin_loss gaussian_nll_loss poisson_nll_loss multi_margin_loss soft_ma
 ENDS_GRAPH = frozenset("""item detach detach_ tolist numpy argmax argmin argsort size numel dim nelement eq ne lt gt le ge long int bool byte
 short new_zeros new_ones new_full new_empty new_tensor zeros_like nonzero isnan isinf isfinite any all element_size
 data_ptr stride is_contiguous type_as_index index count bernoulli multinomial""".split())
+SAME_GRAPH = frozenset("cpu to cuda float half squeeze unsqueeze view reshape flatten permute transpose contiguous".split())
 NUMBERS = frozenset("item size numel dim nelement element_size data_ptr stride tolist numpy index count".split())
 #: ... and those that keep the value's graph.
 REDUCTIONS = frozenset("mean sum norm prod amax amin max min logsumexp median std var".split())

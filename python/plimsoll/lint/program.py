@@ -367,10 +367,45 @@ class Program(Owner):
             return event.of.kind in (values.MODULE, values.ENGINE) and event.attr == "forward"
         return event.of.kind in (values.MODULE, values.ENGINE)
 
+    def weightless(self, module: Value) -> bool:
+        """Is it a module that surely has no weights: of PyTorch's own, one that only computes; of the program's, one that calls no other?"""
+        cls, qual = module.cls, module.qual
+        if cls is None:
+            return qual.startswith("torch.nn.") and not names.LAYERS.match(qual) and not names.HOLDERS.search(qual.removeprefix("torch.nn"))
+        home = self.home(cls)
+        if cls.bases != ["torch.nn.Module"]:
+            return False
+        for node in ast.walk(cls.node):
+            if isinstance(node, ast.Call):
+                name, member = home.symbols.qualified(node.func) or dotted(node.func), home.attribute(cls, dotted(node.func))
+                last = name.rpartition(".")[2]
+                if last == "register_parameter" or last[:1].isupper() and not self.weightless(Value(qual=name)) or name.startswith("self.") and not (
+                        last in cls.methods or last == "register_buffer" or name.count(".") > 1 or member is not None and member.cls is None and self.weightless(member)):
+                    return False
+        return True
+
+    def builds_none(self, event: Event) -> bool:
+        """Is it sure of a module's call that it builds no graph: nothing has weights, or numpy() is asked of its result, which fails on a graph?"""
+        if event.of is not None and "self" not in (event.receiver, dotted(event.call.func)) and not any(a.graph for a in event.args) and self.weightless(event.of):
+            return True
+        trace = self.home(event.function).traces.get(event.function)
+        later = trace.events[event.index + 1:] if trace is not None else []
+        for at, read in enumerate(later):
+            if read.kind == "call" and read.attr == "numpy" and isinstance(read.call.func, ast.Attribute):
+                of = read.call.func.value
+                while isinstance(of, ast.Subscript) or isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr in names.SAME_GRAPH:
+                    of = of.value if isinstance(of, ast.Subscript) else of.func.value  # type: ignore[attr-defined]
+                bound = isinstance(of, ast.Name) and isinstance(event.stmt, ast.Assign) and event.stmt.value is event.node and dotted(event.stmt.targets[0]) == of.id
+                if of is event.node or bound and not any(e.kind == "bind" and e.name == dotted(of) and e.stmt is not event.stmt for e in later[:at]):
+                    return True
+        return False
+
     def runs_model(self, event: Event) -> bool:
         """A call of a module, or of a function that calls one once per call with gradients on."""
         called = self.called_function(event)
         if self.is_model_call(event):
+            if self.builds_none(event):
+                return False
             trace = self.trace_of(called)
             off = [e.no_grad for e in trace.events if self.is_model_call(e)] if trace is not None else []
             return not (off and all(off))  # its forward turns gradients off by itself
@@ -400,7 +435,7 @@ class Program(Owner):
         for event in trace.events:
             if event.kind != "call" or event.no_grad or event.handler is not None or not own and event.loop is not None:
                 continue
-            if self.is_model_call(event) and (own or self.handed_in(event)):
+            if self.is_model_call(event) and (own or self.handed_in(event)) and not self.builds_none(event):
                 return True
             inner = self.called_function(event)
             if inner is not None and inner is not function and self.runs_within(inner, levels - 1):

@@ -127,8 +127,8 @@ def settle_bases(symbols: Symbols, above_of: Callable[[str, Class], Class | None
                 above = above_of(base, cls)
                 if base in names.MODULE_BASES or base.startswith("torch.nn.") or above and above.module:
                     cls.module = True
-                elif last in ("PreTrainedModel", "ModelMixin", "Module") and base != last or last == "PreTrainedModel":
-                    cls.module = True
+                elif last in ("ModelMixin", "Module") and base != last and "__call__" not in cls.methods or last == "PreTrainedModel":
+                    cls.module = True  # the Module of a library that is not built on PyTorch has __call__ in place of forward
                 if last == "LightningModule" or above and above.lightning:
                     cls.lightning = cls.module = True
                 if last.endswith("Trainer") or last.endswith("TrainerCallback") or above and above.trainer:

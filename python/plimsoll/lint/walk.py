@@ -92,7 +92,7 @@ class Walker(Calls):
                 item = replace(value, kind=values.TENSOR, node=None) if i == 0 or self.used_as_tensor(element) else Value(
                     graph=values.MAYBE if value.graph else values.NO)
             elif value.kind == values.TENSOR:
-                item = Value(values.TENSOR, False, value.graph, value.device)
+                item = Value(values.TENSOR, False, value.graph, value.device, qual=value.qual * (value.qual == "parameter"))
             elif value.kind == values.DATASET:
                 item = value
             else:

@@ -52,16 +52,6 @@ def _goes_to_load(ctx: Context, event: Event) -> bool:
     return False
 
 
-@checks("PLM402")
-def pickle_trusted(ctx: Context) -> None:
-    for event in ctx.calls("load"):
-        if event.name == "torch.load" and constant(event.keyword("weights_only")) is False:
-            ctx.report("PLM402", event.node, "weights_only=False runs code from the file")
-    for event in ctx.calls("save"):
-        if event.name == "torch.save" and event.call.args and event.args and event.args[0].kind == values.MODULE and event.args[0].strong:
-            ctx.report("PLM402", event.node, "saves the whole module: the file needs this source tree to load; save state_dict()")
-
-
 def _copies(node: ast.expr | None) -> bool:
     return node is not None and any(isinstance(n, ast.Call) and dotted(n.func).rpartition(".")[2] in ("deepcopy", "clone", "cpu", "numpy", "copy_", "to", "save") or
                                     isinstance(n, ast.Attribute) and n.attr in ("clone", "deepcopy", "cpu") for n in ast.walk(node))

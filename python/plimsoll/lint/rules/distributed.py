@@ -8,6 +8,10 @@ from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, constant, names_in
 from ..symbols import dotted
 from ..trace import Event, Loop, Trace, apart
+from .untrained import known_as
+
+
+WRAPPERS = ("DistributedDataParallel", "FullyShardedDataParallel", "DDP", "FSDP")
 
 
 def _collective(event: Event) -> str:
@@ -164,7 +168,7 @@ def optimizer_before_wrap(ctx: Context) -> None:
 def every_rank_sees_all(ctx: Context) -> None:
     if ctx.program.hidden_loops() or ctx.mentions("DistributedSampler", "sampler", "rank::", "world_size", "IterableDataset", "Sampler", "split_dataset_by_node", "shard("):
         return
-    wrapped = [e for e in ctx.calls("DistributedDataParallel", "DDP") if e.name.endswith(("DistributedDataParallel", "DDP"))]
+    wrapped = list(ctx.calls("DistributedDataParallel", "DDP"))
     if not wrapped:
         return
     for event in ctx.calls("DataLoader"):
@@ -191,12 +195,12 @@ def clipped_under_fsdp(ctx: Context) -> None:
 
 @checks("PLM507")
 def skipped_on_one_rank(ctx: Context) -> None:
-    if not ctx.mentions("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "DDP(") or ctx.program.symbols.imported("accelerate", "lightning", "pytorch_lightning"):
-        return
-    for trace in ctx.traces:
+    wrapped = {dotted(e.stmt.targets[0]) for e in ctx.calls(*WRAPPERS) if isinstance(e.stmt, ast.Assign)} - {""}
+    for trace in ctx.traces if wrapped else ():
         for loop in ctx.steps(trace):
             inside = trace.inside(loop)
-            backward = [e for e in inside if ctx.program.is_backward(e)]
+            trained = {name for e in inside if ctx.program.is_model_call(e) for _, name in known_as(ctx, trace.function, dotted(e.call.func))}
+            backward = [e for e in inside if ctx.program.is_backward(e)] if trained & wrapped else []
             for event in inside:
                 if event.kind != "leave" or not isinstance(event.node, (ast.Continue, ast.Break)) or event.loop is not loop or not backward or event.index > backward[0].index:
                     continue
@@ -217,5 +221,5 @@ def skipped_on_one_rank(ctx: Context) -> None:
 @checks("PLM508")
 def data_parallel(ctx: Context) -> None:
     wrapped = [(e.call, None) for e in ctx.calls("DataParallel") if e.name == "torch.nn.DataParallel" and e.args and e.args[0].kind in values.MODULES]
-    if wrapped:
+    if wrapped and any(ctx.training(trace) for trace in ctx.traces):
         ctx.report_together("PLM508", sorted(wrapped, key=lambda w: w[0].lineno), "DataParallel copies the model to each GPU in every step and gathers all outputs on the first GPU")

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from os.path import basename
 
 from .. import names, values
-from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in, pick
+from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in, pick, sets_mode
 from ..finding import Edit
 from ..symbols import Class, Function, dotted
 from ..trace import Event, Loop, Trace, apart
 from ..walk import argument, parameters
+from .untrained import known_as
 from .keeps import GROWS, added_by, container_of, holder, keeps, put_by_key, renewed
 
 
@@ -273,8 +274,15 @@ def _keeps_all(ctx: Context, trace: Trace, event: Event, container: str, loop: L
 
 def _carries_graph(put: _Put, in_fed: bool) -> bool:
     value = put.value
+    if _only_weights(value):
+        return put.grad_fn  # they have no graph of their own
     tensors = value.kind in values.TENSORS or value.kind in (values.DICT, values.LIST, values.TUPLE) and bool(value.items)
     return put.grad_fn or value.graph == values.YES and tensors or in_fed and value.graph != values.NO and value.kind in ("", values.TENSOR)
+
+
+def _only_weights(value: values.Value) -> bool:
+    inner = [item for item in value.items or () if item.graph]
+    return value.qual == "parameter" or bool(inner) and all(_only_weights(item) for item in inner)
 
 
 def contained(ctx: Context, event: Event, container: str, what: ast.expr, value: values.Value, why: str = "") -> None:
@@ -1076,7 +1084,7 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop, told: set[int]) -> None:
         return
     event = called[0]
     quiet = ctx.quiet(trace, loop)
-    if event.index in told or not quiet and _noisy_by_purpose(ctx, trace, loop, called):
+    if event.index in told or not quiet and (_noisy_by_purpose(ctx, trace, loop, called) or _of_framework(ctx, trace)):
         return
     if trace.function.name in ("forward", "training_step") or _own_gradients(ctx, trace, inside, loop):
         return
@@ -1115,8 +1123,8 @@ def _quiet_by_argument(ctx: Context, trace: Trace, passes: list[Event]) -> dict[
     shared = set.intersection(*tests) if tests else set()
     found: dict[str, str] = {}
     for call in ctx.program.callers.get(trace.function, ()) if shared else ():
-        modes = [e for e in ctx.program.traces[call.function].events[:call.index] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and not e.call.keywords]
-        if modes and modes[-1].attr == "eval":
+        modes = [e for e in ctx.program.traces[call.function].events[:call.index] if sets_mode(e)]
+        if modes and modes[-1].attr == "eval" and modes[-1].receiver:
             name = modes[-1].receiver
             given = [a for a in own if (value := argument(call, trace.function, a)) is not None and dotted(value[0]) == name]
             found[given[0] if given else name] = min(shared)
@@ -1148,6 +1156,14 @@ def _quiet_arms(event: Event) -> set[tuple[str, int]]:
     if event.attr == "eval":
         return _arms(event)
     return {_arm(event.call.args[0], 1)} if event.call.args and not isinstance(event.call.args[0], ast.Constant) else set()
+
+
+def _of_framework(ctx: Context, trace: Trace) -> bool:
+    """Is it a method that extends its base's, `super().valid_step(x)`, or that only such ones call?  What calls those may have turned gradients off."""
+    def extends(function: Function) -> bool:
+        return any(isinstance(n, ast.Attribute) and n.attr == function.name and isinstance(n.value, ast.Call) and dotted(n.value.func) == "super" for n in ast.walk(function.node))
+    callers = {c.function for c in ctx.program.callers.get(trace.function, ())}
+    return trace.function.cls is not None and (extends(trace.function) or bool(callers) and all(extends(f) for f in callers))
 
 
 def _models_called(called: list[Event]) -> set[str]:
@@ -1229,23 +1245,36 @@ def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) 
 
 
 def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
-    """Were the model's parameters frozen here or where it was made?  Then no graph is built."""
-    if any(_freezes(e) for maker in ctx.makers(trace, models) for e in maker.events if e.kind == "call"):
-        return True
-    if any(e.receiver in models and _freezes(e) for e in ctx.calls("requires_grad_")):
-        return True
-    roots = {m.split(".")[0] if not m.startswith("self.") else ".".join(m.split(".")[:2]) for m in models}
-    given = models | roots  # or what a function freezes and returns
-    return any((e.receiver in given or e.receiver in ctx.returned_directly(ctx.trace(e))) and _freezes(e) for e in ctx.calls("parameters", "named_parameters"))
+    """Were the parameters of one of these, or of a part of it, frozen here, where it was made, or by its class?  Then no graph, or a smaller one, is built."""
+    cls = trace.function.cls
+    classes = {v.cls for name in models if (v := ctx.program.attribute(cls, name) if cls is not None and name.startswith("self.") else _made(ctx, name)) is not None and v.cls is not None}
+    for maker in (trace, *ctx.makers(trace, models), *(t for c in classes for m in c.methods.values() if (t := ctx.program.trace_of(m)) is not None)):
+        if any(_freezes(e) for e in maker.events) and maker is not trace:
+            return True
+    known = {part for name in models for part in (name, *(name[:at] for at, letter in enumerate(name) if letter == "."))} - {"self"}
+    return any(k == f or f.startswith(k + ".") for f in _frozen_names(ctx) for k in known)
+
+
+def _made(ctx: Context, name: str) -> values.Value | None:
+    return next((e.value for e in ctx.program.events() if e.kind == "bind" and e.name == name and e.value is not None and e.value.cls is not None), None)
+
+
+def _frozen_names(ctx: Context) -> set[str]:
+    """What the file freezes, by name, and by what callers call the parameters of a function that does."""
+    found: set[str] = set()
+    for trace in ctx.traces:
+        for event in [e for e in trace.events if _freezes(e)]:
+            of = names_in(event.call.func.value, cut=False) if event.kind == "call" and isinstance(event.call.func, ast.Attribute) else {event.name.removesuffix(".requires_grad")}
+            for name in ctx.ancestors(of, trace.events):
+                found |= {known for _, known in known_as(ctx, trace.function, name)}
+    return found
 
 
 def _freezes(event: Event) -> bool:
-    """`net.requires_grad_(False)`, `for p in net.parameters(): p.requires_grad = False`."""
-    if event.attr == "requires_grad_":
-        return bool(event.call.args) and constant(event.call.args[0]) is False
-    return event.attr in ("parameters", "named_parameters") and isinstance(event.stmt, ast.For) and any(
-        isinstance(n, ast.Assign) and constant(n.value) is False and isinstance(n.targets[0], ast.Attribute) and n.targets[0].attr == "requires_grad"
-        for part in event.stmt.body for n in ast.walk(part))
+    """`net.requires_grad_(False)`, `p.requires_grad = False`, also if an argument decides."""
+    if event.kind == "bind" and event.name.endswith(".requires_grad"):
+        return constant(event.source) is not True
+    return event.kind == "call" and event.attr == "requires_grad_" and bool(event.call.args) and constant(event.call.args[0]) is not True
 
 
 @checks("PLM111")
@@ -1262,13 +1291,30 @@ def outputs_stay(ctx: Context) -> None:
             continue
         if not _from_model(ctx, trace, loop, what) or not _outlives(ctx, event, trace, event.receiver, loop) or event.loop is not loop:
             continue
-        if _bounded(trace, loop) or not ctx.gpu or not _over_a_set(loop):
+        if _bounded(trace, loop) or not ctx.gpu or not _over_a_set(loop) or _wanted_there(trace, loop, event.receiver):
             continue
         text = ctx.program.source.segment(what)
         ctx.report("PLM111", event.node, f"{event.receiver} keeps the model's outputs for the whole set on the GPU",
                    confidence=HIGH if value.strong else MEDIUM,
                    edits=[ctx.program.source.after(what, ".cpu()")] if isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else [],
                    evidence=[f"line {loop.node.lineno}: the loop; {text} comes from the model and is neither reduced nor moved"])
+
+
+def _wanted_there(trace: Trace, loop: Loop, container: str) -> bool:
+    """Does an object get the whole afterwards, as a bank of features or an index does, which is asked on the GPU?"""
+    held = {container}
+    for event in trace.events[loop.end:]:
+        if event.kind == "bind" and names_in(event.source) & held and not _copied_to_cpu(event.source):
+            if "." in event.name:
+                return True
+            held.add(event.name)
+        elif event.kind == "call" and event.attr[:1].isupper() and not event.name.startswith("torch.") and any(names_in(a) & held for a in event.call.args):
+            return True
+    return False
+
+
+def _copied_to_cpu(node: ast.expr | None) -> bool:
+    return any(_reduces_output(part) for part in pick(node, ast.Call))
 
 
 _REDUCES = frozenset("argmax argmin mean sum item max min topk sort unique any all eq numpy tolist cpu norm".split())
@@ -1439,7 +1485,7 @@ def around_training(ctx: Context, event: Event) -> bool:
 
 @checks("PLM116")
 def zeroed_late(ctx: Context) -> None:
-    for trace in ctx.traces if ctx.gpu else ():
+    for trace in ctx.traces if ctx.gpu and _short_of_memory(ctx) else ():
         for loop in ctx.steps(trace):
             if loop.framework:
                 continue
@@ -1459,6 +1505,12 @@ def zeroed_late(ctx: Context) -> None:
                 ctx.report("PLM116", z.node, "gradients of the last step live through this forward pass",
                            confidence=HIGH if z.of.strong else MEDIUM, edits=_moved(ctx, z.stmt, steps[0].stmt),
                            evidence=[f"line {forward[0].node.lineno}: the forward pass", f"line {z.node.lineno}: its gradients are cleared only here"])
+
+
+def _short_of_memory(ctx: Context) -> bool:
+    """Does the file save memory in another way, or train a library's model?  Gradients of small models are small."""
+    calls = ("autocast", "checkpoint", "gradient_checkpointing_enable", "empty_cache", "bfloat16", "half", "fully_shard", "from_pretrained", "FullyShardedDataParallel")
+    return any(any(ctx.calls(name)) for name in calls)
 
 
 def _moved(ctx: Context, what: ast.stmt, behind: ast.stmt) -> list[Edit | None]:

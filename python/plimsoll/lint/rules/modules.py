@@ -9,6 +9,7 @@ from ..context import HIGH, MEDIUM, Context, checks, constant, in_place
 from ..finding import Edit
 from ..symbols import Class, dotted
 from ..trace import Event, Trace
+from .distributed import WRAPPERS
 
 
 @checks("PLM701")
@@ -45,7 +46,7 @@ def _certain(ctx: Context, event: Event) -> bool:
 
 @checks("PLM702")
 def device_hard_coded(ctx: Context) -> None:
-    if not ctx.mentions("LOCAL_RANK", "local_rank") or not ctx.mentions("DistributedDataParallel", "FullyShardedDataParallel", "DDP(", "FSDP("):
+    if not ctx.mentions("LOCAL_RANK", "local_rank") or not any(ctx.calls(*WRAPPERS)):
         return
     for event in ctx.calls("cuda", "to", "device"):
         text = ""
@@ -59,17 +60,14 @@ def device_hard_coded(ctx: Context) -> None:
             ctx.report("PLM702", event.node, "ranks above 0 put this on GPU 0", evidence=[f"{text} in a file that is started with LOCAL_RANK"], confidence=MEDIUM)
 
 
-_LAYERS = re.compile(r"^torch\.nn\.(modules\.\w+\.)?(Linear|Conv\d?d?|ConvTranspose\dd|Embedding|BatchNorm\dd|LayerNorm|LSTM|GRU|RNN|LSTMCell|GRUCell|MultiheadAttention|Transformer\w*|Bilinear|GroupNorm|InstanceNorm\dd|Conv1d|Conv2d|Conv3d|PReLU)$")
-
-
 def _has_parameters(value: values.Value) -> bool:
     if value.qual == "torch.nn.Sequential" and value.node is not None:
-        return any(isinstance(n, ast.Call) and _LAYERS.match("torch.nn." + dotted(n.func).rpartition(".")[2]) for n in ast.walk(value.node))
-    if _LAYERS.match(value.qual):
+        return any(isinstance(n, ast.Call) and names.LAYERS.match("torch.nn." + dotted(n.func).rpartition(".")[2]) for n in ast.walk(value.node))
+    if names.LAYERS.match(value.qual):
         return True
     return value.kind == values.MODULE and value.cls is not None and any(
         isinstance(n, ast.Call) and (dotted(n.func).rpartition(".")[2] in ("Parameter", "register_parameter") or
-                                     _LAYERS.match("torch.nn." + dotted(n.func).rpartition(".")[2])) for n in ast.walk(value.cls.node))
+                                     names.LAYERS.match("torch.nn." + dotted(n.func).rpartition(".")[2])) for n in ast.walk(value.cls.node))
 
 
 def _first(node: ast.expr | None) -> ast.expr | None:
@@ -99,7 +97,7 @@ def _unregistered_lists(ctx: Context, cls: Class, init: Trace) -> None:
 def _layers_made_anew(ctx: Context, forward: Trace) -> None:
     """Layers that each call of forward() makes."""
     for event in forward.events:
-        if event.kind != "call" or not _LAYERS.match(event.name) or event.value is None or isinstance(event.stmt, ast.Return) or not event.every(None):
+        if event.kind != "call" or not names.LAYERS.match(event.name) or event.value is None or isinstance(event.stmt, ast.Return) or not event.every(None):
             continue
         if isinstance(event.stmt, ast.Assign) and dotted(event.stmt.targets[0]).startswith("self."):
             continue

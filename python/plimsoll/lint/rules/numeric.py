@@ -372,17 +372,6 @@ def iterator_used_up(ctx: Context) -> None:
                        edits=[ctx.program.source.replace(made, f"list({ctx.program.source.segment(made)})")], safe=True)
 
 
-@checks("PLM811")
-def checkpointing_arguments(ctx: Context) -> None:
-    for event in ctx.calls("checkpoint"):
-        if event.name != "torch.utils.checkpoint.checkpoint" or event.open_ended or event.keyword("use_reentrant") is not None:
-            continue
-        end = ctx.program.source.end(event.call)
-        text = ctx.program.source.text[:end - 1].rstrip()
-        ctx.report("PLM811", event.node, "use_reentrant is not given: the reentrant form drops gradients where no input requires them, and PyTorch warns",
-                   edits=[Edit(len(text), end - 1, ("" if text.endswith(",") else ",") + " use_reentrant=False")], safe=True)
-
-
 @checks("PLM812")
 def leaf_in_place(ctx: Context) -> None:
     for event in ctx.program.events():

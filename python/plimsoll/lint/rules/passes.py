@@ -17,7 +17,7 @@ _OF_MODULES = ("eval", "parameters", "load_state_dict", "state_dict")
 @checks("PLM110")
 def single_passes(ctx: Context) -> None:
     source = ctx.program.source
-    if not ctx.gpu or ctx.in_benchmark or ctx.mentions("requires_grad = False", "requires_grad_(False", "set_grad_enabled"):
+    if not ctx.gpu or ctx.in_benchmark or ctx.mentions("set_grad_enabled"):
         return
     told = _reported(ctx, "PLM110", "PLM119")
     within = {ctx.program.called_function(e) for e in ctx.program.events() if e.kind == "call" and _at(ctx, e.node) in told}
@@ -93,6 +93,8 @@ def _builds(ctx: Context, trace: Trace, event: Event) -> bool:
     if ctx.program.needs_gradients(ctx.program.called_function(event)):
         return False
     if not name or ctx.inference_of(event) is not None or forward is not None and forward.no_grad or event.value is None or event.value.graph != values.YES:
+        return False
+    if ctx.program.builds_none(event):
         return False
     known = of.cls is not None or of.qual.startswith(LIBRARIES) or any(e.receiver == name for e in ctx.calls(*_OF_MODULES))
     return known and not frozen(ctx, {name}, trace) and not untrained(ctx, trace, name)

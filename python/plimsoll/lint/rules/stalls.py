@@ -385,7 +385,8 @@ def _copied_waiting(ctx: Context, trace: Trace) -> list[Event]:
             continue
         moved = [e for e in trace.inside(loop) if e.kind == "call" and _moves(e) and "cpu" not in _moves(e) and e.loop is loop and
                  e.of is not None and (e.of.qual == "batch" or e.of.kind == values.BATCH)]
-        if moved and not any(e.keyword("non_blocking") is not None for e in moved):
+        reads = [e for e in trace.inside(loop) if e.loop is loop and e.every(loop) and _reads(e)]  # they wait for the GPU, and the copy does not matter
+        if moved and not reads and not any(e.keyword("non_blocking") is not None for e in moved):
             found += moved
     return found
 

@@ -189,20 +189,21 @@ def _weights_known(ctx: Context, call: Event) -> float:
     return 0.0
 
 
-def _names_of(ctx: Context, function: Function, name: str, levels: int = 2) -> list[tuple[Function, str]]:
+def known_as(ctx: Context, function: Function, name: str, levels: int = 2) -> list[tuple[Function, str]]:
     """The module's names: this one, and those that callers give for a parameter."""
     found = [(function, name)]
     if name in {a.arg for a in parameters(function)} and levels:
         for event in ctx.program.callers.get(function, ()):
             given = argument(event, function, name)
-            if given is not None and dotted(given[0]):
-                found += _names_of(ctx, event.function, dotted(given[0]), levels - 1)
+            for part in _elements(given[0]) if given is not None else ():
+                if dotted(part):
+                    found += known_as(ctx, event.function, dotted(part), levels - 1)
     return found
 
 
 def _may_be_trained(ctx: Context, function: Function, name: str) -> bool:
     """Is the module given to an optimizer, frozen, or given to something that may do either?"""
-    known = {n for _, n in _names_of(ctx, function, name)}
+    known = {n for _, n in known_as(ctx, function, name)}
     if name in {a.arg for a in parameters(function)} and len(known) < 2 and not ctx.program.callers.get(function):
         return True
     return any(_may_change(ctx, event, known) for event in ctx.program.events())
