@@ -536,7 +536,7 @@ static void note_before(const struct plim_whatif *w, struct lines *l)
 			  "there before the recording began");
 }
 
-/* What the ranges of text.c stand for, if there is one. */
+/* What differs between runs, if a range is shown. */
 static void note_ranges(const struct plim_whatif *w, struct lines *l)
 {
 	int any = 0;

@@ -1031,7 +1031,7 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 			"left out");
 	if (!st && r->results)
 		st = series_run_note(r, err,
-				     "no step is logged, and the values of %llu series stand in "
+				     "no step is logged, and the values of %llu series are in "
 				     "lines with other words each: results, not a course, and not "
 				     "judged",
 				     (unsigned long long)r->results);

@@ -316,7 +316,7 @@ static int by_place(const void *a, const void *b)
 	return (x->op > y->op) - (x->op < y->op);
 }
 
-/* Where each op goes.  What is done with in the next op waited for nobody. */
+/* Where each op goes.  What is done with in the next op did not wait. */
 static int delay_ops(const struct program *p, unsigned times, uint32_t *dropped_at,
 		     struct delayed_op *moved)
 {
