@@ -537,8 +537,21 @@ static double line_at(const struct bump *b, size_t n, size_t i)
 	return b->at[0] + b->at[1] * ((double)i - (double)(n - 1) / 2);
 }
 
+/* Neighbours of what the fit leaves go together so much that its error is larger by this factor. */
+static double tied(const struct series_watch *w, const double *y, size_t n, size_t from, size_t to,
+		   const struct bump *b)
+{
+	double left[BUMP_BEFORE + BUMP_MOST + BUMP_BEHIND] = { 0 }, tie;
+
+	for (size_t i = 0; i < n; i++)
+		left[i] = y[i] - line_at(b, n, i) - (i >= from && i < to ? b->c : 0);
+	tie = correlation(left, n, 0);
+	return tie_factor(w, tie + (2 + 4 * tie) / (double)n);
+}
+
 /* How many standard errors a bump of `width` values that ended BUMP_BEHIND values ago is high; 0: none. */
-static double bump_errors(const double *y, size_t n, size_t width, struct bump *b)
+static double bump_errors(const struct series_watch *w, const double *y, size_t n, size_t width,
+			  struct bump *b)
 {
 	size_t to = n - BUMP_BEHIND, from = to - width;
 	double sigma, errors, fall;
@@ -546,7 +559,7 @@ static double bump_errors(const double *y, size_t n, size_t width, struct bump *
 	*b = fit_bump(y, n, from, to);
 	if (b->c < BUMP_LEAST)
 		return 0;
-	sigma = fmax(sqrt(b->rest / (double)(n - 3)), SPIKE_SPREAD);
+	sigma = fmax(sqrt(b->rest / (double)(n - 3)), SPIKE_SPREAD) * tied(w, y, n, from, to, b);
 	errors = b->c / (b->per_error * sigma);
 	if (errors < BUMP_ERRORS)
 		return 0;
@@ -625,7 +638,7 @@ static void look_bump(struct series_monitor *m, uint32_t series, double step, do
 	for (size_t i = 0; i < sizeof(bump_widths) / sizeof(*bump_widths); i++) {
 		size_t wide = bump_widths[i], wants = BUMP_BEFORE + wide + BUMP_BEHIND;
 		size_t all = n < wants ? n : wants;
-		double errors = all < wide + 22 ? 0 : bump_errors(y + n - all, all, wide, &b);
+		double errors = all < wide + 22 ? 0 : bump_errors(w, y + n - all, all, wide, &b);
 
 		if (errors > best) {
 			best = errors;
@@ -948,10 +961,14 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 #define RISE_ERRORS_TWO 5.0     /* where only two evaluations are over the lowest */
 #define RISE_BEGINS 0.2         /* standard deviations that it may begin over the lowest one */
 #define RISE_KEPT 0.7           /* of the rise: what falls below this was none */
+#define STAYS 8                 /* evaluations that say that a part of the rise stays */
+#define STAYS_ERRORS 5.0        /* of their standard deviations, to the minimum */
 #define RISE_FEW 6              /* evaluations; of fewer the noise is not known at all */
+#define TAIL_TIMES 1.5          /* the noise of few values is not well known */
 #define FALL_LEAST 0.01         /* of the training loss: it goes on falling */
-#define METRIC_TIMES 1.6 /* the errors that a loss is asked for: a metric's noise is not known */
-#define RISE_SHARED 0.4  /* of the rise: where the training loss rises by more, both diverge */
+#define METRIC_TIMES 1.6  /* the errors that a loss is asked for: a metric's noise is not known */
+#define METRIC_ERRORS 4.0 /* standard deviations that three falls of a metric are worth */
+#define RISE_SHARED 0.4   /* of the rise: where the training loss rises by more, both diverge */
 
 /*
  * What is known of the noise of evaluations before there are enough of them: half of what the training loss varies by
@@ -987,6 +1004,23 @@ static double smoothed(const struct evaluations *e, size_t i)
 	return (e->y[i - 1] + e->y[i] + e->y[i + 1]) / 3;
 }
 
+/* What those behind the minimum wander by about a line: the steep first part is not in it. */
+static double noise_behind(const struct evaluations *e)
+{
+	size_t n = e->n - e->best;
+	double my = mean(e->y + e->best, n), t, b, rest = 0;
+
+	if (n < 5)
+		return INFINITY;
+	b = slope(e->y + e->best, n, 0, &t);
+	for (size_t i = 0; i < n; i++) {
+		double left = e->y[e->best + i] - my - b * ((double)i - (double)(n - 1) / 2);
+
+		rest += left * left;
+	}
+	return sqrt(rest / (double)(n - 2));
+}
+
 /* The evaluations so far with this one, times `sign`, their noise and their minimum. */
 static void gather_detector(const struct series_monitor *m, const struct series_watch *w,
 			    double step, double value, double sign, struct evaluations *e)
@@ -1020,6 +1054,7 @@ static void gather_detector(const struct series_monitor *m, const struct series_
 	/* Of few evaluations many are on the steep part, where differences of differences show the noise. */
 	if (e->n < 24)
 		e->sigma = fmin(e->sigma, noise_of_bends(e->y + from, e->n - from));
+	e->sigma = fmin(e->sigma, TAIL_TIMES * noise_behind(e));
 	e->sigma = fmax(e->sigma, 0.002 * e->scale);
 }
 
@@ -1142,6 +1177,22 @@ static double risen(const struct evaluations *e, double train_noise, double time
 
 enum { OVERFIT_BOTH, OVERFIT_NO_TRAIN, OVERFIT_GAP };
 
+/* Are the last evaluations further over the minimum than their own spread could explain? */
+static bool stays_over(const struct evaluations *e)
+{
+	const double *last;
+	double middle, squares = 0;
+
+	if (e->n - 1 - e->best < STAYS)
+		return false;
+	last = e->y + e->n - STAYS;
+	middle = mean(last, STAYS);
+	for (size_t i = 0; i < STAYS; i++)
+		squares += (last[i] - middle) * (last[i] - middle);
+	return middle - e->y[e->best] >= RISE_LEAST * e->scale &&
+	       middle - e->y[e->best] > STAYS_ERRORS * sqrt(squares / (STAYS - 1));
+}
+
 /* The evaluations since it was said, the last three of them, are not over most of the rise: it was noise, or it is over. */
 static bool come_back(const struct evaluations *e, const struct series_finding *f)
 {
@@ -1149,7 +1200,7 @@ static bool come_back(const struct evaluations *e, const struct series_finding *
 
 	while (k < 3 && k < e->n && e->step[e->n - 1 - k] > f->detected)
 		k++;
-	return k && mean(e->y + e->n - k, k) < f->number[6];
+	return k && mean(e->y + e->n - k, k) < f->number[6] && !stays_over(e);
 }
 
 static double worst_since(const struct evaluations *e, double step)
@@ -1168,6 +1219,20 @@ static double sure_of_overfit(const struct series_watch *w, double sure, double 
 	if (w->course == SERIES_BY_COURSE)
 		sure = fmin(sure, 0.7);
 	return isnan(fell) ? fmin(sure, 0.6) : fell < FALL_LEAST ? fmin(sure, 0.75) : sure;
+}
+
+/* Three evaluations in a row, each worse than the one before, the first of them worse than the best of all. */
+static double fell_thrice(const struct evaluations *e, double fell)
+{
+	const double *y = e->y + e->n - 1;
+	double rise = e->n > 3 ? *y - e->base : 0;
+
+	if (e->n < 4 || e->n - 1 - e->best < 3 || !(fell >= FALL_LEAST) || !(y[0] > y[-1]) ||
+	    !(y[-1] > y[-2]) || !(y[-2] > y[-3]))
+		return 0;
+	return rise >= RISE_LEAST * e->scale && rise >= METRIC_ERRORS * e->sigma
+		       ? fmin(0.9, 0.6 + rise / e->scale)
+		       : 0;
 }
 
 /* How well an evaluation reports overfitting: a loss best, one whose direction only its course shows least. */
@@ -1194,6 +1259,16 @@ static bool told_by_other(struct series_monitor *m, const struct series_watch *w
 	return told && w->role != PLIM_ROLE_VAL_LOSS;
 }
 
+/* Is there an evaluation whose name says which way is better?  Then one whose name does not is information. */
+static bool is_information(const struct series_monitor *m, const struct series_watch *w)
+{
+	for (uint32_t i = 0; w->course == SERIES_BY_COURSE && i < m->watches.n; i++)
+		if (m->watches.at[i].finite > 1 && weight(&m->watches.at[i]) > weight(w) &&
+		    series_is_evaluated(m, i))
+			return true;
+	return false;
+}
+
 /* Is the training loss not a number any more?  Then no evaluation reports overfitting. */
 static bool lost(struct series_monitor *m)
 {
@@ -1215,7 +1290,8 @@ static void raise_overfit(struct series_monitor *m, uint32_t series, double step
 		return;
 	/* A metric is traded for another, as precision is for recall. */
 	if (w->role != PLIM_ROLE_VAL_LOSS &&
-	    series_better_later(m, series, e->step[e->best], &later) != SERIES_NONE)
+	    (series_better_later(m, series, e->step[e->best], &later) != SERIES_NONE ||
+	     is_information(m, w)))
 		f->severity = PLIM_SEVERITY_INFO;
 	f->confidence = sure_of_overfit(w, sure, fell);
 	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : fell < FALL_LEAST ? OVERFIT_GAP : OVERFIT_BOTH;
@@ -1249,6 +1325,11 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 							: noise_of_train(&m->watches.at[w->pair]),
 		     is_loss ? 1 : METRIC_TIMES, &s);
 	fell = trained(&e);
+	if (!is_loss && !(sure > 0)) {
+		sure = fell_thrice(&e, fell);
+		s.start = e.base;
+		s.rise = e.y[e.n - 1] - e.base;
+	}
 	if (f) {
 		f->number[0] = value;
 		f->number[2] = step;
@@ -1844,7 +1925,7 @@ const struct series_detector series_detectors[] = {
 	{ BIT(VAL_LOSS) | BIT(METRIC) | BIT(ERROR), look_overfit, "overfit",
 	  "behind its best the validation loss or metric worsens by 2 % along a line with 2.5 "
 	  "standard errors (more of many evaluations), and the training loss does not rise with "
-	  "it",
+	  "it; or a metric worsens three times in a row while the training loss falls",
 	  "generalised likelihood ratio (Willsky and Jones 1976); Prechelt, Early Stopping - But "
 	  "When? (1998)" },
 	{ BIT(VAL_LOSS), look_ratio, "collapse",

@@ -60,7 +60,7 @@ static bool looks_like_csv(const char *head, size_t n)
 		else if (end > line + 1)
 			others++;
 	}
-	/* Only the head so far: it is being written. */
+	/* Only the head so far: it is being written, and read as text if it is not one after all. */
 	return rows > others || rows + others == 0;
 }
 

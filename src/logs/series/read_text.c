@@ -390,10 +390,11 @@ static size_t words_before(const char *line, const char *at, char *name)
 	return n;
 }
 
-/* "lm loss", but "step" of "training at step". */
+/* "lm loss", but "step" of "training at step": the shortest end of the words that is known, then one more if it says more. */
 static const char *telling(const char *name, size_t *n)
 {
 	const char *last = name + *n;
+	struct series_name all, one;
 
 	while (last > name && last[-1] != ' ')
 		last--;
@@ -403,6 +404,17 @@ static const char *telling(const char *name, size_t *n)
 	    series_is_epoch(last, *n - (size_t)(last - name))) {
 		*n -= (size_t)(last - name);
 		return last;
+	}
+	all = series_name_of(name, *n);
+	one = series_name_of(last, *n - (size_t)(last - name));
+	if (one.role && one.role == all.role && last > name) {
+		/* "lm loss" is one name, "for batch loss" is not worth more than "loss". */
+		const char *before = last - 1;
+
+		while (before > name && before[-1] != ' ')
+			before--;
+		*n -= (size_t)(before - name);
+		return before;
 	}
 	return name;
 }
@@ -516,11 +528,20 @@ static struct told tell_text_line(const char *text, size_t n)
 			  .column = n > 2 && !memcmp(text + n - 2, "  ", 2) &&
 				    text_line_is_word((unsigned char)skip_spaces(text, n)),
 			  .average = n >= 2 && n < 16 && text[0] == ' ' && text[1] == '(' };
+	bool verb = (named >= 2 && !strncasecmp(name + named - 2, "is", 2)) ||
+		    (named >= 3 && !strncasecmp(name + named - 3, "was", 3));
 
 	memcpy(t.name, name, named);
 	find_side(text, n, &t);
-	if (!(1u << role & VALUED))
+	if (!(1u << role & VALUED) || verb)
 		find_loose(text, n, t.loose);
+	if (verb && t.loose[0]) {
+		t.n = strlen(t.loose);
+		memcpy(t.name, t.loose, sizeof(t.name));
+		t.loose[0] = 0;
+	} else if (verb) {
+		t.link = true;
+	}
 	t.bare = n && text[n - 1] == '=' && named + 6 < NAME_BYTES && !t.loose[0] &&
 		 series_side_of(t.name, named);
 	if (t.bare) {
@@ -895,6 +916,10 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		}
 		take_number(g, line, gap, says, &p, end, value);
 		gap = p;
+		/* "top-1 acc": a part of a name. */
+		if (says > line + 1 && says[-1] == '-' && isalpha((unsigned char)says[-2]))
+			for (gap = says; gap > line && text_line_is_word((unsigned char)gap[-1]);)
+				gap--;
 	}
 	/* "[1/5] epoch 3": a fold, or something else that epochs are within. */
 	if (g->run->row_rank == UNNAMED && !isnan(g->run->row_epoch))

@@ -813,6 +813,34 @@ static enum plim_status read_again(struct series_run *r, struct plim_err *err)
 	return st ? st : read_files(r, true, err);
 }
 
+/*
+ * The kind of a log is that of most of its lines.  Where the reader that its first lines asked for understood
+ * fewer lines than not, it is read as text; where text holds nothing either, what comes yet may tell.
+ */
+static enum plim_status read_as_text(struct series_run *r, struct plim_err *err)
+{
+	struct series_file *f = &r->files.at[0];
+	enum series_kind as = f->kind;
+	enum plim_status st = PLIM_OK;
+	bool pipe = !strcmp(f->path, "-"), none;
+
+	if (r->files.n > 1 || r->part || pipe ||
+	    (as != SERIES_KIND_CSV && as != SERIES_KIND_JSON) || r->bad_records < r->rows ||
+	    (r->points && !r->bad_records))
+		return st;
+	none = !r->points;
+	for (int i = 0; !st && i < 2; i++) {
+		r->obey.n = 0;
+		r->kind = f->kind = i ? as : SERIES_KIND_TEXT;
+		st = read_again(r, err);
+		if (r->points)
+			return st;
+	}
+	if (none)
+		r->kind = f->kind = SERIES_KIND_UNKNOWN;
+	return st;
+}
+
 #define STRAY_ROWS 20 /* without a step, for each with one */
 
 #define COUNTER_ROWS 6
@@ -973,6 +1001,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 	} else {
 		st = read_files(r, false, err);
 	}
+	if (!st)
+		st = read_as_text(r, err);
 	if (!st && !r->points)
 		st = name_values(r, err);
 	if (!st)
