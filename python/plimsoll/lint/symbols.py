@@ -151,7 +151,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
     found: list[ast.AST] = []
     for name in node._fields:
         part = getattr(node, name, None)
-        if part.__class__ is list:
+        if isinstance(part, list):
             found += [p for p in part if isinstance(p, ast.AST)]
         elif isinstance(part, ast.AST) and part._fields:
             found.append(part)
