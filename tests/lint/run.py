@@ -293,6 +293,25 @@ class Rules(unittest.TestCase):
                 if not bad:
                     self.assertNotIn(f"PLM{number[1]}", [f.id for f in result.findings])
 
+    def test_lists_in_lists(self) -> None:
+        """Each line doubles what the list holds; a loop over all of it would take years."""
+        text = "import torch\ndef pairs(a):\n" + "    a = [a, a]\n" * 60 + "    return a\nprint(pairs(torch.zeros(3)))\n"
+        done = subprocess.run([sys.executable, "-B", "-m", "plimsoll.lint", "--no-config", "--json", "-"], capture_output=True, text=True, input=text, timeout=20,
+                              env={**os.environ, "PYTHONPATH": ALONE.name}, check=False)
+        self.assertEqual(json.loads(done.stdout)["files"], 1, done.stderr)
+
+    def test_once_for_a_program(self) -> None:
+        """DataParallel is one decision for all scripts of a program; another program has its own."""
+        text = "import torch\nfrom torch import nn\nnet = nn.DataParallel(nn.Linear(8, 8))\nfor x in torch.utils.data.DataLoader(range(3)):\n    net(x).sum().backward()\n"
+        with tempfile.TemporaryDirectory() as top:
+            for name in ("a/train.py", "a/tools/tune.py", "b/train.py"):
+                Path(top, name).parent.mkdir(parents=True, exist_ok=True)
+                Path(top, name).write_text(text)
+                Path(top, name[0], "setup.py").write_text("")
+            done = command("--no-config", "--json", ".", cwd=top)
+            found = sorted(f["place"]["file"] for f in json.loads(done.stdout)["findings"] if f["id"] == "PLM508")
+        self.assertEqual([f.partition("/")[0] for f in found], ["a", "b"])
+
     def test_nothing_without_torch(self) -> None:
         self.assertEqual(lint("total = 0\nfor x in loader:\n    total += model(x)\n").findings, [])
 

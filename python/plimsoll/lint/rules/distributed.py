@@ -221,5 +221,5 @@ def skipped_on_one_rank(ctx: Context) -> None:
 @checks("PLM508")
 def data_parallel(ctx: Context) -> None:
     wrapped = [(e.call, None) for e in ctx.calls("DataParallel") if e.name == "torch.nn.DataParallel" and e.args and e.args[0].kind in values.MODULES]
-    if wrapped and any(ctx.training(trace) for trace in ctx.traces):
+    if wrapped and any(ctx.training(trace) for trace in ctx.traces) and ctx.program.files.first("PLM508", ctx.program.source.path):
         ctx.report_together("PLM508", sorted(wrapped, key=lambda w: w[0].lineno), "DataParallel copies the model to each GPU in every step and gathers all outputs on the first GPU")

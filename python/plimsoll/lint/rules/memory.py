@@ -1104,7 +1104,7 @@ def phases(ctx: Context) -> None:
         for loop in ctx.steps(trace):
             inside = trace.inside(loop)
             tests = [_arms(e) for e in inside if ctx.program.is_backward(e)]
-            quiet = {e.receiver: min(_training_test(arm) for arm in arms & tests[0]) for e in trace.events[:loop.end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and (
+            quiet = {e.receiver: min(_training_test(arm) for arm in arms & tests[0]) for e in trace.events[:loop.end] if e.kind == "call" and e.receiver and (
                 arms := {(text, 1 - at) for text, at in _quiet_arms(e)}) and all(arms & t for t in tests)}
             quiet = quiet or _quiet_by_argument(ctx, trace, [e for e in inside if ctx.program.is_backward(e)])
             for event in inside if not loop.framework else ():
@@ -1124,7 +1124,7 @@ def _quiet_by_argument(ctx: Context, trace: Trace, passes: list[Event]) -> dict[
     found: dict[str, str] = {}
     for call in ctx.program.callers.get(trace.function, ()) if shared else ():
         modes = [e for e in ctx.program.traces[call.function].events[:call.index] if sets_mode(e)]
-        if modes and modes[-1].attr == "eval" and modes[-1].receiver:
+        if modes and sets_mode(modes[-1]) == "eval" and modes[-1].receiver:
             name = modes[-1].receiver
             given = [a for a in own if (value := argument(call, trace.function, a)) is not None and dotted(value[0]) == name]
             found[given[0] if given else name] = min(shared)
@@ -1153,9 +1153,9 @@ def _training_test(arm: tuple[str, int]) -> str:
 
 def _quiet_arms(event: Event) -> set[tuple[str, int]]:
     """Where `net.eval()` lies, or where `net.train(test)` is the same."""
-    if event.attr == "eval":
+    if sets_mode(event) == "eval":
         return _arms(event)
-    return {_arm(event.call.args[0], 1)} if event.call.args and not isinstance(event.call.args[0], ast.Constant) else set()
+    return {_arm(event.call.args[0], 1)} if event.call.args and not isinstance(event.call.args[0], ast.Constant) and event.attr == "train" else set()
 
 
 def _of_framework(ctx: Context, trace: Trace) -> bool:
@@ -1202,8 +1202,8 @@ def untrained(ctx: Context, trace: Trace, name: str) -> bool:
     """Is the model made here, and given no weights, to no optimizer and to no function?  Then this is a test of its shapes."""
     if any(e.attr == "eval" or e.attr.startswith("load") for maker in ctx.makers(trace, {name}) for e in maker.events if e.kind == "call"):
         return False
-    made = [e for e in trace.events if e.kind == "bind" and e.name == name and isinstance(e.source, ast.Call) and e.value is not None and e.value.kind in values.MODULES and (
-        e.value.cls is not None or e.value.qual.startswith("torch.nn.") or dotted(e.source.func).rpartition(".")[2][:1].isupper())]
+    made = [e for e in trace.events if e.kind == "bind" and e.name == name and e.value is not None and e.value.kind in values.MODULES and (
+        isinstance(e.source, (ast.Call, ast.Tuple)) and (e.value.cls is not None or e.value.qual.startswith("torch.nn.")) or isinstance(e.source, ast.Call) and dotted(e.source.func).rpartition(".")[2][:1].isupper())]
     return bool(made) and not any(e.kind == "call" and _gives_weights(e, name) for e in trace.events)
 
 
@@ -1247,7 +1247,7 @@ def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) 
 def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     """Were the parameters of one of these, or of a part of it, frozen here, where it was made, or by its class?  Then no graph, or a smaller one, is built."""
     cls = trace.function.cls
-    classes = {v.cls for name in models if (v := ctx.program.attribute(cls, name) if cls is not None and name.startswith("self.") else _made(ctx, name)) is not None and v.cls is not None}
+    classes = {v.cls for name in models if (v := ctx.program.attribute(cls, name) if cls is not None and name.startswith("self.") else _made(ctx, trace, name)) is not None and v.cls is not None}
     for maker in (trace, *ctx.makers(trace, models), *(t for c in classes for m in c.methods.values() if (t := ctx.program.trace_of(m)) is not None)):
         if any(_freezes(e) for e in maker.events) and maker is not trace:
             return True
@@ -1255,8 +1255,9 @@ def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     return any(k == f or f.startswith(k + ".") for f in _frozen_names(ctx) for k in known)
 
 
-def _made(ctx: Context, name: str) -> values.Value | None:
-    return next((e.value for e in ctx.program.events() if e.kind == "bind" and e.name == name and e.value is not None and e.value.cls is not None), None)
+def _made(ctx: Context, trace: Trace, name: str) -> values.Value | None:
+    given = next((v for a, v in zip(parameters(trace.function), ctx.program.given.get(trace.function, ())) if a.arg == name), None)
+    return given if given is not None and given.strong and given.kind in values.MODULES else next((e.value for e in ctx.program.events() if e.kind == "bind" and e.name == name and e.value is not None and e.value.cls is not None), None)
 
 
 def _frozen_names(ctx: Context) -> set[str]:

@@ -5,7 +5,7 @@ import ast
 from dataclasses import dataclass, field
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, names_in, uncut
+from ..context import HIGH, MEDIUM, Context, checks, constant, names_in, sets_mode, uncut
 from ..symbols import Function, dotted
 from ..trace import Event, Loop, Trace
 from ..walk import argument, parameters
@@ -170,10 +170,10 @@ def _without_graph(step: _Step, call: Event) -> bool:
 
 
 def _in_eval_mode(ctx: Context, step: _Step, call: Event, name: str) -> bool:
-    modes = [e for e in step.trace.events if e.kind == "call" and e.attr in ("eval", "train") and e.receiver == name]
+    modes = {sets_mode(e) for e in step.trace.events if e.receiver == name and sets_mode(e)}
     if not modes and name.split(".")[0] not in step.trace.function.bound | {a.arg for a in parameters(step.trace.function)}:
-        modes = [e for e in ctx.calls("eval", "train") if e.receiver == name]
-    return bool(modes) and all(e.attr == "eval" and not e.call.args for e in modes)
+        modes = ctx.modes(name)
+    return modes == {"eval"}
 
 
 def _weights_known(ctx: Context, call: Event) -> float:
