@@ -265,7 +265,7 @@ class Follows(unittest.TestCase):
 class Rules(unittest.TestCase):
     def test_examples(self) -> None:
         """Every rule finds its bad example and nothing of the kind in its good one."""
-        self.assertEqual(len(catalogue.RULES), 65)
+        self.assertEqual(len(catalogue.RULES), 62)
         for rule in catalogue.RULES:
             with self.subTest(rule.id):
                 bad = lint(catalogue.PREAMBLE + rule.bad)
@@ -807,7 +807,7 @@ class Command(unittest.TestCase):
             self.assertTrue(all(len(line) <= 80 or line.startswith("    ") for line in shown.splitlines()), rule.id)
         self.assertIn("PLM104 state-carried: error", command("--explain", "plm104").stdout)
         self.assertEqual(command("--explain", "PLM999").returncode, 2)
-        self.assertEqual(len(command("--rules").stdout.splitlines()), 65)
+        self.assertEqual(len(command("--rules").stdout.splitlines()), len(catalogue.RULES))
 
     def test_the_program_has_the_same_options(self) -> None:
         """cli/cmd_lint.c shows what cli.py reads."""

@@ -207,6 +207,15 @@ class Context:
         self.report(rule, first, title, severity=severity, confidence=confidence, evidence=[*evidence, *more], edits=[edit for _, edit in told if edit is not None], safe=safe,
                     lines=[node.lineno for node, _ in told] if rest else ())
 
+    def without(self, call: ast.Call, keyword: ast.keyword) -> Edit | None:
+        """Take one keyword argument, and the comma in front of it, out of a call."""
+        source = self.program.source
+        start, end = source.offset(keyword.lineno, keyword.col_offset), source.end(keyword.value)
+        before = source.text[:start].rstrip()
+        if source.text[start:end].count("(") != source.text[start:end].count(")"):
+            return None
+        return Edit(len(before) - 1, end, "") if before.endswith(",") else Edit(start, end, "") if len(call.args) + len(call.keywords) == 1 else None
+
     # ---- events ----
 
     def calls(self, *attrs: str) -> Iterator[Event]:
