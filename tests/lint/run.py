@@ -28,7 +28,8 @@ shutil.copytree(ROOT / "python/plimsoll/lint", Path(ALONE.name, "plimsoll/lint")
 sys.dont_write_bytecode = True
 sys.path.insert(0, ALONE.name)
 
-from plimsoll.lint import catalogue, cli, engine, fixes, join, output, redact, source  # noqa: E402
+from plimsoll.lint import catalogue, cli, engine, fixes, join, output, redact, source, values  # noqa: E402
+from plimsoll.lint.program import analyse  # noqa: E402
 
 ALL = engine.Settings(select=("PLM",))
 SHIPPED = engine.Settings()
@@ -299,6 +300,15 @@ class Rules(unittest.TestCase):
         done = subprocess.run([sys.executable, "-B", "-m", "plimsoll.lint", "--no-config", "--json", "-"], capture_output=True, text=True, input=text, timeout=20,
                               env={**os.environ, "PYTHONPATH": ALONE.name}, check=False)
         self.assertEqual(json.loads(done.stdout)["files"], 1, done.stderr)
+
+    def test_a_value_has_a_short_text(self) -> None:
+        """To print a value once went through all that it is made of, and through its program."""
+        value = values.TEXT_VALUE
+        for _ in range(60):
+            value = values.Value(values.LIST, True, items=(value, value))
+        self.assertLess(len(repr(value)), 200)
+        program = analyse(source.parse("x.py", "import torch\ndef f(x):\n    return x\ny = f(f)\n"))
+        self.assertLess(len(repr(next(iter(program.traces.values())).events[0])), 5000)
 
     def test_once_for_a_program(self) -> None:
         """DataParallel is one decision for all scripts of a program; another program has its own."""
