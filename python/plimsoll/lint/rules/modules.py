@@ -8,7 +8,7 @@ from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, constant, in_place
 from ..finding import Edit
 from ..symbols import Class, dotted
-from ..trace import Event
+from ..trace import Event, Trace
 from .distributed import WRAPPERS
 
 
@@ -82,6 +82,14 @@ def _is_plain_container(event: Event, value: values.Value) -> bool:
     return value.kind in (values.LIST, values.DICT) and event.name.startswith("self.") and event.name.count(".") == 1 and isinstance(_first(event.source), (ast.List, ast.Dict, ast.ListComp, ast.DictComp))
 
 
+def _layers_made_anew(ctx: Context, forward: Trace) -> None:
+    """Layers that each call of forward() makes."""
+    for event in forward.events:
+        kept = isinstance(event.stmt, ast.Return) or isinstance(event.stmt, ast.Assign) and dotted(event.stmt.targets[0]).startswith("self.")
+        if event.kind == "call" and names.LAYERS.match(event.name) and event.value is not None and not kept and event.every(None):
+            ctx.report("PLM704", event.node, "a layer made in forward() has new random weights at every call, and nothing trains them")
+
+
 @checks("PLM704")
 def not_registered(ctx: Context) -> None:
     for cls in ctx.program.symbols.classes.values():
@@ -95,11 +103,8 @@ def not_registered(ctx: Context) -> None:
             held = [*(event.value.items or ()), *(e.args[-1] for e in appended), *(e.value for e in stored if e.value is not None)]
             if any(v.kind == values.MODULE and _has_parameters(v) for v in held) and not _registered(cls, event.name, appended + stored):
                 _tell_unregistered(ctx, event, cls)
-        forward = ctx.program.traces.get(cls.methods["forward"]) if init is not None and "forward" in cls.methods else None
-        for event in forward.events if forward is not None else ():
-            kept = isinstance(event.stmt, ast.Return) or isinstance(event.stmt, ast.Assign) and dotted(event.stmt.targets[0]).startswith("self.")
-            if event.kind == "call" and names.LAYERS.match(event.name) and event.value is not None and not kept and event.every(None):
-                ctx.report("PLM704", event.node, "a layer made in forward() has new random weights at every call, and nothing trains them")
+        if init is not None and "forward" in cls.methods:
+            _layers_made_anew(ctx, ctx.program.traces[cls.methods["forward"]])
 
 
 def _registered(cls: Class, name: str, grown: list[Event]) -> bool:
