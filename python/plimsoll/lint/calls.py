@@ -409,10 +409,6 @@ class Calls(Evaluator):
         if cls.module:
             if attr in ("parameters", "named_parameters"):
                 return Value(values.PARAMS, True, of="self")
-            if attr == "state_dict":
-                return Value(values.STATE, True, of="self")
-            if attr in ("forward",):
-                return Value(values.OUTPUT, True, values.NO if self.no_grad else values.YES)
         if attr in ("train_dataloader", "val_dataloader", "get_train_dataloader", "get_eval_dataloader", "test_dataloader"):
             return Value(values.LOADER, True)
         return UNKNOWN_VALUE

@@ -128,9 +128,14 @@ def _put_on_object(event: Event, made: set[str]) -> bool:
     return event.kind in ("bind", "augment", "store") and "." in event.name and (event.name in made or bool(names_in(event.source) & made))
 
 
-def sets_mode(event: Event) -> bool:
-    """`net.eval()`, `net = Net().eval()`"""
-    return event.kind == "call" and event.attr in ("eval", "train") and not event.call.keywords and (bool(event.receiver) or isinstance(event.stmt, ast.Assign) and event.method)
+def sets_mode(event: Event) -> str:
+    """ "eval" for `net.eval()`, `net = Net().eval()` and `net.train(False)`, "train" for `net.train()`; "" for all else."""
+    if event.kind != "call" or event.attr not in ("eval", "train") or not event.receiver and not (isinstance(event.stmt, ast.Assign) and event.method):
+        return ""
+    given = [*event.call.args, *(k.value for k in event.call.keywords)]
+    if event.attr == "eval" or any(k.arg != "mode" for k in event.call.keywords):
+        return "" if given else "eval"
+    return "eval" if given and constant(given[0]) is False else "train"
 
 
 def _given_away(event: Event, made: set[str]) -> bool:
@@ -201,6 +206,15 @@ class Context:
         more = [f"also in line{'s' if len(rest) > 1 else ''} {', '.join(rest[:8])}" + (f" and {len(rest) - 8} more" if len(rest) > 8 else "")] if rest else []
         self.report(rule, first, title, severity=severity, confidence=confidence, evidence=[*evidence, *more], edits=[edit for _, edit in told if edit is not None], safe=safe,
                     lines=[node.lineno for node, _ in told] if rest else ())
+
+    def without(self, call: ast.Call, keyword: ast.keyword) -> Edit | None:
+        """Take one keyword argument, and the comma in front of it, out of a call."""
+        source = self.program.source
+        start, end = source.offset(keyword.lineno, keyword.col_offset), source.end(keyword.value)
+        before = source.text[:start].rstrip()
+        if source.text[start:end].count("(") != source.text[start:end].count(")"):
+            return None
+        return Edit(len(before) - 1, end, "") if before.endswith(",") else Edit(start, end, "") if len(call.args) + len(call.keywords) == 1 else None
 
     # ---- events ----
 
@@ -306,9 +320,9 @@ class Context:
     def quiet_at(self, trace: Trace, end: int, called: list[Event]) -> bool:
         """Was a model put into eval mode before, and none into training mode since?  Or, for a member or a global, elsewhere in
         the file, and that one never into training mode?"""
-        modes = [e for e in trace.events[:end] if sets_mode(e)]
-        if modes:
-            return modes[-1].attr == "eval" and not modes[-1].call.args
+        mode = self._mode(trace.events[:end])
+        if mode:
+            return mode == "eval"
         given = {a.arg for a in parameters(trace.function)}
         names_ = {e.receiver or dotted(e.call.func) for e in called}
         if names_ and names_ <= given:
@@ -316,14 +330,18 @@ class Context:
             return bool(ways) and all(mode == "eval" for mode in ways)
         own = given | trace.function.bound
         made = self.makers(trace, names_)
-        if made and all(self._mode(maker.events) == "eval" for maker in made) and not any(e.receiver in names_ for e in self.calls("train")):
+        if made and all(self._mode(maker.events) == "eval" for maker in made) and "train" not in self.modes(*names_):
             return True
-        return bool(names_) and all(n not in own and any(e.receiver == n for e in self.calls("eval")) and not any(e.receiver == n for e in self.calls("train")) for n in names_)
+        return bool(names_) and all(n not in own and self.modes(n) == {"eval"} for n in names_)
+
+    def modes(self, *receivers: str) -> set[str]:
+        """The modes that the file puts these models into, anywhere."""
+        return {mode for e in self.calls("eval", "train") if e.receiver in receivers and (mode := sets_mode(e))}
 
     @staticmethod
     def _mode(events: list[Event]) -> str:
         """The mode that a model was put into last: "eval", "train", or "" if in none."""
-        return next((e.attr for e in reversed(events) if sets_mode(e)), "")
+        return next((mode for e in reversed(events) if (mode := sets_mode(e))), "")
 
     def makers(self, trace: Trace, names_: set[str]) -> list[Trace]:
         """What the functions of the program do that made these modules here: `net = load(path)`, `net, epoch = load(path)`."""

@@ -39,6 +39,7 @@ class Files:
         self.running: dict[str, set[bool]] = {}  #: method of a module -> True if one of its class runs a module, False if one does so without gradients
         self.methods: dict[str, set[bool]] = {}  #: the same, once all files have said so
         self.again: set[str] = set()  #: files that are linted a second time, knowing how others call their functions
+        self.reported: dict[tuple[str, str], str] = {}  #: rule, program -> the file that reports it
         self.asked: dict[str, set[str]] = {}  #: method -> files that call it of a module of which no class is seen
 
     # ---- where an import leads ----
@@ -51,16 +52,24 @@ class Files:
             while os.path.isfile(os.path.join(at, "__init__.py")) and os.path.dirname(at) != at:
                 at = os.path.dirname(at)
             known.append(at)
-            at = folder
-            for _ in range(FOLDERS):
-                if any(os.path.exists(os.path.join(at, mark)) for mark in _ROOT_HAS):
-                    known.append(at)
-                    break
-                at = os.path.dirname(at)
-            known += [f for f in self.folders if folder.startswith(f)]
+            known += [f for f in (self.root(folder), *(f for f in self.folders if folder.startswith(f))) if f]
             known += [os.path.join(f, "src") for f in known]
             known = self.bases[folder] = [f for f in dict.fromkeys(known) if os.path.basename(f) not in _NO_ROOT]
         return known
+
+    def root(self, folder: str) -> str:
+        """The folder of the program, by what lies there; "" if nothing shows it."""
+        for _ in range(FOLDERS):
+            if any(os.path.exists(os.path.join(folder, mark)) for mark in _ROOT_HAS):
+                return folder
+            folder = os.path.dirname(folder)
+        return ""
+
+    def first(self, rule: str, path: str) -> bool:
+        """Is it the first file of its program that reports this rule, one decision for the whole program?"""
+        folder, path = os.path.dirname(os.path.abspath(path)), os.path.abspath(path)
+        root = self.root(folder) or next((f for f in self.folders if folder.startswith(f)), folder)
+        return self.reported.setdefault((rule, root), path) == path
 
     def module(self, folder: str, name: str) -> str:
         """The file, or the folder, of a module; "" where there is none."""

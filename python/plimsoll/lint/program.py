@@ -300,12 +300,12 @@ class Program(Owner):
                 return True
         return False
 
-    def lifted(self, value: Value, given: int) -> Value:
-        """A graph that depends on the arguments is theirs."""
+    def lifted(self, value: Value, given: int, levels: int = 4) -> Value:
+        """A graph that depends on the arguments is theirs.  Of lists in lists, `a = [a, a]` in a row, only the outer ones are looked at: each doubles what is in them."""
         if value.graph == values.MAYBE and value.graph != given:
             value = replace(value, graph=given)
         if value.items:
-            value = replace(value, items=tuple(self.lifted(i, given) for i in value.items))
+            value = replace(value, items=tuple(self.lifted(i, given, levels - 1) for i in value.items) if levels else None)
         return value
 
     # ---- what rules ask ----

@@ -24,7 +24,7 @@ class Function:
     put: list[tuple[str, ast.expr]] = field(default_factory=list)  #: (container, what is appended to it)
     local: dict[str, "Function"] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)  #: names that are assigned here
-    home: object = None  #: the program of its file
+    home: object = field(default=None, repr=False)  #: the program of its file
     hook: bool = False  #: registered to run after each forward pass of a module: (module, inputs, output)
 
     @property
@@ -46,7 +46,7 @@ class Class:
     lightning: bool = False
     trainer: bool = False
     dataset: bool = False
-    home: object = None  #: the program of its file
+    home: object = field(default=None, repr=False)  #: the program of its file
 
 
 @dataclass(slots=True)
@@ -226,7 +226,8 @@ class _Collector:
     def call(self, node: ast.Call, function: Function) -> None:
         func = node.func
         self.use(dotted(func), "()", function)
-        if isinstance(func, ast.Attribute) and func.attr == "eval" and not node.args and not node.keywords:
+        if isinstance(func, ast.Attribute) and (func.attr == "eval" and not node.args and not node.keywords or func.attr == "train" and any(
+                isinstance(a, ast.Constant) and isinstance(a.value, bool) for a in node.args)):
             of = func.value
             while isinstance(of, ast.Call) and isinstance(of.func, ast.Attribute) and of.func.attr in ("to", "cuda", "cpu", "float", "half"):
                 of = of.func.value  # net.to(device).eval()

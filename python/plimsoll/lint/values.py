@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class Value:
     graph: int = NO
     device: str = ""  #: "cpu", "cuda" or not known
     scalar: bool = False
-    items: tuple["Value", ...] | None = None  #: of a tuple, list or dict display
-    cls: "Class | None" = None  #: of an instance of a class of this file
-    function: "Function | None" = None
+    items: tuple["Value", ...] | None = field(default=None, repr=False)  #: of a tuple, list or dict display
+    cls: "Class | None" = field(default=None, repr=False)  #: of an instance of a class of this file
+    function: "Function | None" = field(default=None, repr=False)
     node: ast.expr | None = None  #: the call that made it
     of: str = ""  #: name of the object it came from: state_dict of, parameters of, wrapped
     qual: str = ""  #: qualified name of what made it, or that it is
@@ -74,6 +74,8 @@ def join(a: Value, b: Value) -> Value:
     if a.kind in (UNKNOWN, NONE):
         return b
     if a.kind == b.kind:
+        if a.kind == MODULE and a.cls is not b.cls and a.cls is not None and b.cls is not None:
+            a = replace(a, cls=None, qual="")  # one of several, as a function makes that is given a name
         if a.graph >= b.graph and a.strong >= b.strong:
             return a
         return replace(a, graph=max(a.graph, b.graph), strong=a.strong and b.strong,

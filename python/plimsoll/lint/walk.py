@@ -9,7 +9,7 @@ from typing import Callable, Sequence
 from . import names, values
 from .calls import Calls
 from .symbols import Function, dotted
-from .trace import Autocast, Event, Loop, Path
+from .trace import Autocast, Event, Loop
 from .values import UNKNOWN_VALUE, Value
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)

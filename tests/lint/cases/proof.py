@@ -169,3 +169,74 @@ for x, y in loader:
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+#: bad 110 a parameter is not another function's object of that name, which freezes a part of itself
+class Learner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.layer(x)
+
+class Meta(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Learner()
+    def tune(self, x):
+        net = copy.deepcopy(self.net)
+        for p in net.parameters():
+            p.requires_grad = False
+        return net(x)
+
+def pick(mod, x):
+    found = mod(x.to(device))  # PLM110
+    return found.detach().cpu().numpy()
+
+def main(x):
+    mod = Meta()
+    mod.eval()
+    print(pick(mod.net, x))
+#: good 110 two modules that are made at once, for a test of their shapes
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.layer(x)
+
+if __name__ == "__main__":
+    first, second = Head(), Head()
+    y, c = first(torch.zeros(1, 8, device=device)), second(torch.zeros(1, 8))
+    print(y.shape)
+    print({k: v.size() for k, v in c.items()})
+#: bad 110 one of two models by its name: that the other one freezes a layer says nothing of this one
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.layer(x)
+
+class Large(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.layer = nn.Linear(8, 8), nn.Linear(8, 8)
+        for p in self.first.parameters():
+            p.requires_grad = False
+    def forward(self, x):
+        return self.layer(self.first(x))
+
+def build(name):
+    if name == "large":
+        net = Large()
+    elif name == "small":
+        net = Small()
+    return net
+
+def score(net, loaders, losses):
+    total = []
+    net.eval()
+    for x, y in loaders["test"]:
+        total.append(losses["test"](net(x), y).item())  # PLM110
+    return total
+
+score(nn.DataParallel(build("small")), {"test": DataLoader(dataset)}, {"test": nn.MSELoss()})

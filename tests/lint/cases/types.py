@@ -475,3 +475,11 @@ def test_barrier():
     if dist.get_rank() == 0:
         with pytest.raises(RuntimeError):
             dist.monitored_barrier()
+#: bad 704 a layer that each pass makes anew
+class Turned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+    def forward(self, x):
+        out = nn.Linear(8, 4)(self.inner(x))  # PLM704
+        return nn.LayerNorm(4)(out)

@@ -96,9 +96,7 @@ def set_epoch_missing(ctx: Context) -> None:
             continue  # no loader of this file has it
         if any(name in names_in(n) for n in trace.return_nodes) and not ctx.program.callers.get(event.function):
             continue
-        if ctx.epoch_of(event) is not None or name.startswith("self.") and not _epochs(ctx):
-            continue
-        if not _epochs(ctx):
+        if ctx.epoch_of(event) is not None or not _epochs(ctx):
             continue
         ctx.report("PLM502", event.node, "every epoch has the same order: set_epoch() is never called", confidence=HIGH,
                    evidence=[f"{name} shuffles by its epoch's number, which stays 0"], fix=[f"{name}.set_epoch(epoch) at the head of the loop over epochs"],
@@ -210,8 +208,6 @@ def skipped_on_one_rank(ctx: Context) -> None:
                 test = ast.unparse(arm.test)
                 if not re.search(r"isnan|isinf|isfinite", test) or re.search(r"reduce|gather|all_rank|global|dist", test):
                     continue
-                if any(e.kind == "call" and e.attr in ("all_reduce", "all_gather", "reduce_dict", "reduce_tensor", "reduce_mean", "all_reduce_mean", "reduce_loss_dict") and e.index < event.index for e in inside):
-                    continue
                 if any("reduce" in e.attr or "gather" in e.attr for e in inside if e.kind == "call" and e.index < event.index):
                     continue
                 ctx.report("PLM507", event.node, "one rank skips its backward pass, the others wait for it", confidence=MEDIUM,
@@ -221,5 +217,5 @@ def skipped_on_one_rank(ctx: Context) -> None:
 @checks("PLM508")
 def data_parallel(ctx: Context) -> None:
     wrapped = [(e.call, None) for e in ctx.calls("DataParallel") if e.name == "torch.nn.DataParallel" and e.args and e.args[0].kind in values.MODULES]
-    if wrapped and any(ctx.training(trace) for trace in ctx.traces):
+    if wrapped and any(ctx.training(trace) for trace in ctx.traces) and ctx.program.files.first("PLM508", ctx.program.source.path):
         ctx.report_together("PLM508", sorted(wrapped, key=lambda w: w[0].lineno), "DataParallel copies the model to each GPU in every step and gathers all outputs on the first GPU")

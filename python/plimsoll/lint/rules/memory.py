@@ -117,9 +117,11 @@ def tell_if_summed(ctx: Context, trace: Trace, event: Event, name: str, added: a
     if found is None:
         return
     retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(found.loop))
-    if found.swept and not retained:
-        _tell_swept_sum(ctx, found)
-    elif not found.trains or found.value.strong or found.value.kind in values.TENSORS:
+    if found.swept and not retained and _is_small(found):
+        ctx.report("PLM102", event.stmt, f"{found.name} keeps one small tensor and its graph nodes a step; .detach() keeps the sum alone",
+                   confidence=HIGH if found.certain or _has_graph(found.value, False) and found.value.strong else LOW, edits=[_sum_edit(ctx, found.added)], safe=True,
+                   evidence=[f"the backward pass of the same iteration frees what {ctx.program.source.segment(found.added)} saved", *_by(found.why)])
+    elif (not found.swept or retained) and (not found.trains or found.value.strong or found.value.kind in values.TENSORS):
         _tell_sum(ctx, found)
 
 
@@ -137,17 +139,6 @@ def _sum_edit(ctx: Context, added: ast.expr) -> Edit:
 
 def _by(why: str) -> list[str]:
     return [why] if why else []
-
-
-def _tell_swept_sum(ctx: Context, found: _Sum) -> None:
-    event = found.event
-    if _is_small(found):
-        ctx.report("PLM102", event.stmt, f"{found.name} keeps one small tensor and its graph nodes a step; .detach() keeps the sum alone",
-                   confidence=HIGH if found.certain or _has_graph(found.value, False) and found.value.strong else LOW, edits=[_sum_edit(ctx, found.added)], safe=True,
-                   evidence=[f"the backward pass of the same iteration frees what {ctx.program.source.segment(found.added)} saved", *_by(found.why)])
-    else:
-        ctx.report("PLM102", event.stmt, f"{found.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
-                   confidence=MEDIUM, edits=[_sum_edit(ctx, found.added)], safe=False)
 
 
 def _tell_sum(ctx: Context, found: _Sum) -> None:
@@ -218,9 +209,7 @@ def collected(ctx: Context) -> None:
 
 def _put_by_statement(ctx: Context, event: Event) -> tuple[ast.expr, values.Value] | None:
     """What `kept[i] = out`, `kept = torch.cat((kept, out))` or `kept += [out]` puts into `kept`, and its value."""
-    value, what = event.value, event.source
-    if value is None:
-        return None
+    value, what = event.value or values.UNKNOWN_VALUE, event.source
     if event.kind == "store":
         return (what, value) if what is not None and put_by_key(event) and added_by(event) is None else None
     if event.kind == "bind":
@@ -809,7 +798,7 @@ def retained(ctx: Context) -> None:
         seen = _models_seen(ctx, trace, loop)
         ctx.report("PLM105", event.node, "nothing goes back through this graph again; retain_graph=True only keeps its memory" if seen else
                    "nothing in this file goes back through this graph again: retain_graph=True only keeps its memory, if the model keeps no state",
-                   confidence=MEDIUM, edits=[_without_keyword(ctx, event.call, keyword)] if seen else [], safe=False,
+                   confidence=MEDIUM, edits=[ctx.without(event.call, keyword)] if seen else [], safe=False,
                    evidence=["no value that this loss was computed from is used by a later backward pass"] + (
                        [] if seen else ["what the model keeps on itself from pass to pass is in another file"]))
 
@@ -831,19 +820,6 @@ def _models_seen(ctx: Context, trace: Trace, loop: Loop) -> bool:
     return all(e.of is not None and (e.of.cls is not None or e.of.qual.startswith("torch.nn.")) for e in _forwards(ctx, trace, loop))
 
 
-def _without_keyword(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
-    source = ctx.program.source
-    start, end = source.offset(keyword.lineno, keyword.col_offset), source.end(keyword.value)
-    text = source.text
-    if len(call.args) + len(call.keywords) == 1:
-        return Edit(start, end, "")
-    before = text[:start].rstrip()
-    if before.endswith(","):
-        return Edit(len(before) - 1, end, "")
-    after = len(text) - len(text[end:].lstrip())
-    return Edit(start, after + 1 + (text[after + 1:after + 2] == " "), "") if text[after:after + 1] == "," else None
-
-
 def _needed_again(ctx: Context, event: Event, trace: Trace, loop: Loop) -> bool:
     """May another backward pass, or the next iteration's, go through what this one goes through?"""
     inside = trace.inside(loop)
@@ -855,7 +831,7 @@ def _needed_again(ctx: Context, event: Event, trace: Trace, loop: Loop) -> bool:
         return True
     if any(_made_before(ctx, event, trace, loop, name) for name in mine - bound):
         return True
-    if _made_from_itself(ctx, inside, mine) or _shared_with_another(ctx, event, inside, loop, mine) or _made_around(trace, loop, mine - bound):
+    if _made_from_itself(ctx, inside, mine) or _shared_with_another(ctx, event, inside, loop, mine):
         return True
     return any(e.kind == "call" and (e.name == "torch.autograd.grad" or e.attr in ("hvp", "jacobian")) for e in trace.events)
 
@@ -866,7 +842,7 @@ def _made_before(ctx: Context, event: Event, trace: Trace, loop: Loop, name: str
     for other in trace.events[:loop.start] + (ctx.program.traces[module].events if module else []):
         if other.kind == "bind" and other.name == name and other.value is not None and other.value.graph and other.value.kind not in values.MODULES:
             return True
-    if name.startswith("self.") and name.count(".") == 1 and not _known_member(ctx, event, name):
+    if name.startswith("self.") and name.count(".") == 1 and not _looks_like_data(name.removeprefix("self.")):
         return True
     return name in {a.arg for a in _parameters(event)} and not _looks_like_data(name)
 
@@ -892,16 +868,6 @@ def _shared_with_another(ctx: Context, event: Event, inside: list[Event], loop: 
     return False
 
 
-def _made_around(trace: Trace, loop: Loop, unbound: set[str]) -> bool:
-    """Does a loop around this one give one of these names a graph?"""
-    outer = loop.outer
-    while outer is not None:
-        if any(e.kind == "bind" and e.name in unbound and e.value is not None and (e.value.graph or e.value.kind == "") and not e.within(loop) for e in trace.inside(outer)):
-            return True
-        outer = outer.outer
-    return False
-
-
 def _parameters(event: Event) -> list[ast.arg]:
     node = event.function.node
     return [] if isinstance(node, ast.Module) else node.args.args + node.args.kwonlyargs
@@ -914,14 +880,6 @@ _DATA = re.compile(r"^(args|config|cfg|self|device|epoch|opt|options|params|([a-
 def _looks_like_data(name: str) -> bool:
     kind = names.kind_of_name(name)
     return kind in ("module", "criterion", "optimizer", "loader", "scaler") or bool(_DATA.search(name))
-
-
-def _known_member(ctx: Context, event: Event, name: str) -> bool:
-    cls = event.function.cls
-    found = ctx.program.attribute(cls, name) if cls is not None else None
-    if found is not None and found.kind in values.MODULES + (values.NUMBER, values.TEXT, values.OPTIMIZER, values.SCALER):
-        return True
-    return cls is not None and name.removeprefix("self.") in cls.methods or _looks_like_data(name.removeprefix("self."))
 
 
 # ---- members that grow ----
@@ -1039,21 +997,13 @@ def retried(ctx: Context) -> None:
             if not _is_memory(handler):
                 continue
             inside = [e for e in trace.events if e.handler is handler and e.kind == "call"]
-            body = {e.name for e in trace.events if e.kind == "call" and e.handler is not handler and
-                    handler.lineno - 60 < e.node.lineno < handler.lineno}
             cleared = any(e.attr in ("clear_frames",) or "__traceback__" in ast.unparse(e.node) for e in inside)
             for event in inside:
-                again = ctx.program.is_backward(event) or ctx.program.is_model_call(event) or event.name in body and _computes(ctx, event)
+                again = ctx.program.is_backward(event) or ctx.program.is_model_call(event) or ctx.program.needs_gradients(ctx.program.called_function(event))
                 if again and not cleared and not event.attr[:1].isupper() and not event.no_grad:
                     ctx.report("PLM107", event.node, "the exception still holds the failed frame and its tensors; retry after the except block",
                                evidence=[f"line {handler.lineno}: the handler"], confidence=HIGH if event.of is not None and event.of.strong else MEDIUM)
                     break
-
-
-def _computes(ctx: Context, event: Event) -> bool:
-    """Does the function of the file that is called run a model?"""
-    trace = ctx.program.trace_of(ctx.program.called_function(event))
-    return trace is not None and any(ctx.program.is_model_call(e) or ctx.program.is_backward(e) for e in trace.events)
 
 
 def _is_memory(handler: ast.ExceptHandler) -> bool:
@@ -1104,7 +1054,7 @@ def phases(ctx: Context) -> None:
         for loop in ctx.steps(trace):
             inside = trace.inside(loop)
             tests = [_arms(e) for e in inside if ctx.program.is_backward(e)]
-            quiet = {e.receiver: min(_training_test(arm) for arm in arms & tests[0]) for e in trace.events[:loop.end] if e.kind == "call" and e.attr in ("eval", "train") and e.receiver and (
+            quiet = {e.receiver: min(_training_test(arm) for arm in arms & tests[0]) for e in trace.events[:loop.end] if e.kind == "call" and e.receiver and (
                 arms := {(text, 1 - at) for text, at in _quiet_arms(e)}) and all(arms & t for t in tests)}
             quiet = quiet or _quiet_by_argument(ctx, trace, [e for e in inside if ctx.program.is_backward(e)])
             for event in inside if not loop.framework else ():
@@ -1124,7 +1074,7 @@ def _quiet_by_argument(ctx: Context, trace: Trace, passes: list[Event]) -> dict[
     found: dict[str, str] = {}
     for call in ctx.program.callers.get(trace.function, ()) if shared else ():
         modes = [e for e in ctx.program.traces[call.function].events[:call.index] if sets_mode(e)]
-        if modes and modes[-1].attr == "eval" and modes[-1].receiver:
+        if modes and sets_mode(modes[-1]) == "eval" and modes[-1].receiver:
             name = modes[-1].receiver
             given = [a for a in own if (value := argument(call, trace.function, a)) is not None and dotted(value[0]) == name]
             found[given[0] if given else name] = min(shared)
@@ -1153,9 +1103,9 @@ def _training_test(arm: tuple[str, int]) -> str:
 
 def _quiet_arms(event: Event) -> set[tuple[str, int]]:
     """Where `net.eval()` lies, or where `net.train(test)` is the same."""
-    if event.attr == "eval":
+    if sets_mode(event) == "eval":
         return _arms(event)
-    return {_arm(event.call.args[0], 1)} if event.call.args and not isinstance(event.call.args[0], ast.Constant) else set()
+    return {_arm(event.call.args[0], 1)} if event.call.args and not isinstance(event.call.args[0], ast.Constant) and event.attr == "train" else set()
 
 
 def _of_framework(ctx: Context, trace: Trace) -> bool:
@@ -1202,8 +1152,8 @@ def untrained(ctx: Context, trace: Trace, name: str) -> bool:
     """Is the model made here, and given no weights, to no optimizer and to no function?  Then this is a test of its shapes."""
     if any(e.attr == "eval" or e.attr.startswith("load") for maker in ctx.makers(trace, {name}) for e in maker.events if e.kind == "call"):
         return False
-    made = [e for e in trace.events if e.kind == "bind" and e.name == name and isinstance(e.source, ast.Call) and e.value is not None and e.value.kind in values.MODULES and (
-        e.value.cls is not None or e.value.qual.startswith("torch.nn.") or dotted(e.source.func).rpartition(".")[2][:1].isupper())]
+    made = [e for e in trace.events if e.kind == "bind" and e.name == name and e.value is not None and e.value.kind in values.MODULES and (
+        isinstance(e.source, (ast.Call, ast.Tuple)) and (e.value.cls is not None or e.value.qual.startswith("torch.nn.")) or isinstance(e.source, ast.Call) and dotted(e.source.func).rpartition(".")[2][:1].isupper())]
     return bool(made) and not any(e.kind == "call" and _gives_weights(e, name) for e in trace.events)
 
 
@@ -1247,7 +1197,7 @@ def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) 
 def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     """Were the parameters of one of these, or of a part of it, frozen here, where it was made, or by its class?  Then no graph, or a smaller one, is built."""
     cls = trace.function.cls
-    classes = {v.cls for name in models if (v := ctx.program.attribute(cls, name) if cls is not None and name.startswith("self.") else _made(ctx, name)) is not None and v.cls is not None}
+    classes = {v.cls for name in models if (v := ctx.program.attribute(cls, name) if cls is not None and name.startswith("self.") else _made(ctx, trace, name)) is not None and v.cls is not None}
     for maker in (trace, *ctx.makers(trace, models), *(t for c in classes for m in c.methods.values() if (t := ctx.program.trace_of(m)) is not None)):
         if any(_freezes(e) for e in maker.events) and maker is not trace:
             return True
@@ -1255,8 +1205,9 @@ def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     return any(k == f or f.startswith(k + ".") for f in _frozen_names(ctx) for k in known)
 
 
-def _made(ctx: Context, name: str) -> values.Value | None:
-    return next((e.value for e in ctx.program.events() if e.kind == "bind" and e.name == name and e.value is not None and e.value.cls is not None), None)
+def _made(ctx: Context, trace: Trace, name: str) -> values.Value | None:
+    given = next((v for a, v in zip(parameters(trace.function), ctx.program.given.get(trace.function, ())) if a.arg == name), None)
+    return given if given is not None and given.strong and given.kind in values.MODULES else next((e.value for e in ctx.program.events() if e.kind == "bind" and e.name == name and e.value is not None and e.value.cls is not None), None)
 
 
 def _frozen_names(ctx: Context) -> set[str]:

@@ -82,45 +82,32 @@ def _is_plain_container(event: Event, value: values.Value) -> bool:
     return value.kind in (values.LIST, values.DICT) and event.name.startswith("self.") and event.name.count(".") == 1 and isinstance(_first(event.source), (ast.List, ast.Dict, ast.ListComp, ast.DictComp))
 
 
-def _unregistered_lists(ctx: Context, cls: Class, init: Trace) -> None:
-    """Lists and dicts of modules that __init__ makes."""
-    for event in init.events:
-        if event.kind != "bind" or event.value is None or not _is_plain_container(event, event.value):
-            continue
-        appended = [e for e in init.events if e.kind == "call" and e.receiver == event.name and e.attr == "append" and e.args]
-        stored = [e for e in init.events if e.kind == "store" and e.name == event.name and e.value is not None]
-        held = [*(event.value.items or ()), *(e.args[-1] for e in appended), *(e.value for e in stored if e.value is not None)]
-        if any(v.kind == values.MODULE and _has_parameters(v) for v in held) and not _registered(ctx, cls, event.name, init.function.node, appended + stored):
-            _tell_unregistered(ctx, event, cls)
-
-
 def _layers_made_anew(ctx: Context, forward: Trace) -> None:
     """Layers that each call of forward() makes."""
     for event in forward.events:
-        if event.kind != "call" or not names.LAYERS.match(event.name) or event.value is None or isinstance(event.stmt, ast.Return) or not event.every(None):
-            continue
-        if isinstance(event.stmt, ast.Assign) and dotted(event.stmt.targets[0]).startswith("self."):
-            continue
-        ctx.report("PLM704", event.node, "a layer made in forward() has new random weights at every call, and nothing trains them")
-
-
-def _method_trace(ctx: Context, cls: Class, name: str) -> Trace | None:
-    method = cls.methods.get(name)
-    return ctx.program.traces.get(method) if method is not None else None
+        kept = isinstance(event.stmt, ast.Return) or isinstance(event.stmt, ast.Assign) and dotted(event.stmt.targets[0]).startswith("self.")
+        if event.kind == "call" and names.LAYERS.match(event.name) and event.value is not None and not kept and event.every(None):
+            ctx.report("PLM704", event.node, "a layer made in forward() has new random weights at every call, and nothing trains them")
 
 
 @checks("PLM704")
 def not_registered(ctx: Context) -> None:
     for cls in ctx.program.symbols.classes.values():
-        init, forward = _method_trace(ctx, cls, "__init__"), _method_trace(ctx, cls, "forward")
-        if not cls.module or init is None or cls.trainer:
-            continue
-        _unregistered_lists(ctx, cls, init)
-        if forward is not None:
-            _layers_made_anew(ctx, forward)
+        init = ctx.program.traces.get(cls.methods["__init__"]) if cls.module and not cls.trainer and "__init__" in cls.methods else None
+        for event in init.events if init is not None else ():
+            if event.kind != "bind" or event.value is None or not _is_plain_container(event, event.value):
+                continue
+            assert init is not None
+            appended = [e for e in init.events if e.kind == "call" and e.receiver == event.name and e.attr == "append" and e.args]
+            stored = [e for e in init.events if e.kind == "store" and e.name == event.name and e.value is not None]
+            held = [*(event.value.items or ()), *(e.args[-1] for e in appended), *(e.value for e in stored if e.value is not None)]
+            if any(v.kind == values.MODULE and _has_parameters(v) for v in held) and not _registered(cls, event.name, appended + stored):
+                _tell_unregistered(ctx, event, cls)
+        if init is not None and "forward" in cls.methods:
+            _layers_made_anew(ctx, ctx.program.traces[cls.methods["forward"]])
 
 
-def _registered(ctx: Context, cls: Class, name: str, init: ast.AST, grown: list[Event]) -> bool:
+def _registered(cls: Class, name: str, grown: list[Event]) -> bool:
     """Is the list wrapped later, or are its elements registered in another way?"""
     attr = name.removeprefix("self.")
     text = ast.unparse(cls.node)  # without comments
@@ -131,9 +118,7 @@ def _registered(ctx: Context, cls: Class, name: str, init: ast.AST, grown: list[
         return True
     for event in grown:
         argument = event.call.args[-1] if event.kind == "call" and event.call.args else event.source
-        if isinstance(argument, ast.Attribute):
-            return True
-        if isinstance(argument, ast.Name) and any(re.search(rf"self\.\w+\s*=\s*{argument.id}\b", text) for _ in (0,)):
+        if isinstance(argument, ast.Attribute) or isinstance(argument, ast.Name) and re.search(rf"self\.\w+\s*=\s*{argument.id}\b", text):
             return True
     # Elements that are members already: [self.a, self.b].
     return any(isinstance(node, (ast.List, ast.Dict)) and any(isinstance(e, ast.Attribute) for e in (node.elts if isinstance(node, ast.List) else node.values))

@@ -289,7 +289,7 @@ def train_not_restored(ctx: Context) -> None:
     for event in ctx.calls("eval"):
         if event.of is None or event.of.kind != values.MODULE or not event.receiver or not in_place(event.stmt, event.call):
             continue
-        if re.search(rf"{re.escape(event.receiver.rpartition('.')[2])}\.train\(", ctx.program.source.text) or ".train(" in ctx.program.source.text:
+        if ctx.mentions(".train("):
             continue
         trace = ctx.trace(event)
         loops = [l for l in ctx.training(trace) if l.around(event.loop) or event.loop is not None and event.loop.around(l)]

@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import values
-from ..context import MEDIUM, Context, checks, constant, in_place
+from ..context import Context, checks, constant, in_place
 from ..finding import Edit
 from ..symbols import dotted
 from ..trace import Event, Trace, apart, leads_to
@@ -70,29 +70,6 @@ def clipped_before_unscale(ctx: Context) -> None:
                    evidence=[f"line {scaled[-1].node.lineno}: {scaler}.scale(...).backward(); no {scaler}.unscale_() between"])
 
 
-def _half_dtypes(ctx: Context) -> tuple[bool, bool]:
-    text = ctx.program.source.text
-    return bool(re.search(r"(?<!b)float16|\.half\b|fp16", text)), "bfloat16" in text
-
-
-@checks("PLM303")
-def scaler_with_bf16(ctx: Context) -> None:
-    fp16, bf16 = _half_dtypes(ctx)
-    if fp16 or not bf16:
-        return
-    contexts = [e for e in ctx.calls("autocast")]
-    if not contexts or not all("bfloat16" in ast.unparse(e.node) for e in contexts):
-        return
-    for event in ctx.calls("GradScaler"):
-        if event.value is not None and event.value.kind == values.SCALER and event.keyword("enabled") is None and not event.open_ended:
-            ctx.report("PLM303", event.node, "bf16 has fp32's range: the scaler does nothing but synchronise",
-                       evidence=[f"line {contexts[0].node.lineno}: autocast to bfloat16, the only half precision in the file"])
-
-
-def _is_of(event: Event, kind: str) -> bool:
-    return event.of is not None and event.of.kind == kind
-
-
 def _stepped_scaled(ctx: Context, trace: Trace, calls: list[Event], scaled: list[Event]) -> None:
     """An optimizer that steps by itself behind a backward pass of a scaled loss."""
     if any(e.kind == "call" and e.attr == "unscale_" for e in trace.events):
@@ -106,41 +83,17 @@ def _stepped_scaled(ctx: Context, trace: Trace, calls: list[Event], scaled: list
                        evidence=[f"line {back[-1].node.lineno}: {_scaled(back[-1])}.scale(...).backward()"])
 
 
-def _never_updated(ctx: Context, calls: list[Event]) -> None:
-    """A scaler that steps and is not updated in the file."""
-    steps = [e for e in calls if e.attr == "step" and _is_of(e, values.SCALER)]
-    if steps and not any(e.receiver == steps[0].receiver or _is_of(e, values.SCALER) for e in ctx.calls("update")):
-        ctx.report("PLM304", steps[-1].node, f"{steps[-1].receiver}.update() is missing: the scale never adapts, and a second step raises an error")
-
-
 @checks("PLM304")
 def scaler_incomplete(ctx: Context) -> None:
-    if not any(e.value is not None and e.value.kind == values.SCALER and e.name.startswith("torch.") for e in ctx.calls("GradScaler")):
+    if not any(e.value is not None and e.value.kind == values.SCALER and e.name.startswith("torch.") for e in ctx.calls("GradScaler")) or any(
+            e.of is not None and e.of.kind == values.SCALER for e in ctx.calls("step")):
         return
-    steps_anywhere = any(_is_of(e, values.SCALER) for e in ctx.calls("step"))
     for trace in ctx.traces:
         for loop in ctx.steps(trace):
             calls = [e for e in trace.inside(loop) if e.kind == "call"]
             scaled = [e for e in calls if _scaled(e)]
-            if not scaled:
-                continue
-            if not steps_anywhere:
+            if scaled:
                 _stepped_scaled(ctx, trace, calls, scaled)
-            _never_updated(ctx, calls)
-            _unscaled_twice(ctx, calls)
-
-
-def _unscaled_twice(ctx: Context, inside: list[Event]) -> None:
-    for i, event in enumerate(inside):
-        if event.attr != "unscale_" or not event.call.args or event.of is None or event.of.kind != values.SCALER:
-            continue
-        for later in inside[i + 1:]:
-            if later.attr == "update" and later.receiver == event.receiver:
-                break
-            if later.attr == "unscale_" and later.call.args and ast.unparse(later.call.args[0]) == ast.unparse(event.call.args[0]) and not apart(
-                    event.path, later.path) and event.loop is later.loop:
-                ctx.report("PLM304", later.node, "unscale_() twice between two updates: RuntimeError", evidence=[f"line {event.node.lineno}: the first"])
-                return
 
 
 @checks("PLM305")
@@ -162,25 +115,6 @@ def fp16_without_scaler(ctx: Context) -> None:
                     ctx.report("PLM305", event.node, "small gradients become zero in fp16: there is no GradScaler",
                                evidence=[f"line {cast.node.lineno}: autocast to float16" + ("" if cast.dtype else ", the default on CUDA")])
                     break
-
-
-@checks("PLM306")
-def loss_outside_autocast(ctx: Context) -> None:
-    for trace in ctx.traces:
-        for loop in ctx.steps(trace):
-            inside = trace.inside(loop)
-            model = next((e for e in inside if ctx.program.is_model_call(e) and e.autocast is not None and not e.autocast.cpu and "bf" not in e.autocast.dtype and
-                          (_FP16.search(e.autocast.dtype) or not e.autocast.dtype)), None)
-            if model is None or not isinstance(model.stmt, ast.Assign) or ctx.mentions("bfloat16"):
-                continue
-            out = {dotted(t) for t in model.stmt.targets}
-            for event in inside:
-                criterion = event.kind == "call" and event.of is not None and event.of.kind == values.CRITERION and not event.receiver
-                if criterion and event.autocast is None and event.index > model.index and event.call.args and dotted(event.call.args[0]) in out:
-                    if not any(e.kind == "bind" and e.name == dotted(event.call.args[0]) and e.index > model.index and e.stmt is not model.stmt for e in inside[:event.index]):
-                        ctx.report("PLM306", event.node, "the loss is computed in half precision: it belongs inside autocast, or on .float()",
-                                   evidence=[f"line {model.node.lineno}: the model runs under autocast"], confidence=MEDIUM)
-                        break
 
 
 @checks("PLM307")

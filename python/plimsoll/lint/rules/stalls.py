@@ -7,7 +7,7 @@ import re
 from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
 from ..finding import Edit
-from ..symbols import Class, Function, dotted
+from ..symbols import Class, Function
 from ..trace import Event, Loop, Trace
 
 _READS = frozenset("item tolist cpu numpy".split())
@@ -76,6 +76,8 @@ def loader_every_epoch(ctx: Context) -> None:
             continue
         dataset = event.argument(0, "dataset")
         trace = ctx.trace(event)
+        if constant(event.argument(5, "num_workers") or ast.Constant(0)) == 0:
+            continue
         if dataset is None or not isinstance(dataset, (ast.Name, ast.Attribute, ast.Subscript)) or event.open_ended:
             continue
         bound = {e.name for e in trace.inside(loop) if e.kind in ("bind", "augment")}
@@ -104,7 +106,7 @@ def _gpu_in_worker(trace: Trace, event: Event, dataset: bool) -> str:
     where = _moves(event) or _device(event.keyword("device")) * (event.name.startswith("torch."))
     if "cpu" in where or "." in where.replace("self.", ""):
         return ""
-    if not dataset and not where.startswith("cuda") and (event.attr != "to" or where not in ("device", "DEVICE") or _own_name(trace, where)):
+    if not dataset and not where.startswith("cuda"):
         return ""  # a collate function may be given its data's device
     return where
 
@@ -126,12 +128,6 @@ def gpu_in_dataset(ctx: Context) -> None:
                            severity="error" if workers else "warning", confidence=HIGH if where.startswith("cuda") else MEDIUM,
                            evidence=[f"{trace.function.path} runs in the loader's workers"])
                 break
-
-
-def _own_name(trace: Trace, name: str) -> bool:
-    node = trace.function.node
-    return any(e.kind == "bind" and e.name == name for e in trace.events) or not isinstance(node, ast.Module) and any(
-        a.arg == name for a in node.args.args + node.args.kwonlyargs)
 
 
 def _innermost(ctx: Context, event: Event) -> Loop | None:
@@ -331,7 +327,7 @@ def _needs_workers(ctx: Context, event: Event, given: Keywords) -> None:
     for name, harmless in (("persistent_workers", False), ("prefetch_factor", None)):
         value = constant(given[name].value) if name in given else ...
         if value is not ... and value is not harmless and value is not False:
-            ctx.report("PLM208", event.node, f"{name} without workers: DataLoader raises ValueError", edits=[_drop(ctx, event.call, given[name])],
+            ctx.report("PLM208", event.node, f"{name} without workers: DataLoader raises ValueError", edits=[ctx.without(event.call, given[name])],
                        safe=True, evidence=["num_workers is 0" + ("" if "num_workers" in given else ", its default")])
 
 
@@ -340,7 +336,7 @@ def _shuffles_with_sampler(ctx: Context, event: Event, given: Keywords) -> None:
     shuffle = given["shuffle"].value if "shuffle" in given else args[2] if len(args) > 2 else None
     sampler = given["sampler"].value if "sampler" in given else None
     if constant(shuffle) is True and sampler is not None and constant(sampler) is not None and not isinstance(sampler, ast.IfExp):
-        edits: list[Edit | None] = [_drop(ctx, event.call, given["shuffle"])] if "shuffle" in given else []
+        edits: list[Edit | None] = [ctx.without(event.call, given["shuffle"])] if "shuffle" in given else []
         ctx.report("PLM208", event.node, "shuffle=True with a sampler: DataLoader raises ValueError", edits=edits, safe=True)
 
 
@@ -352,7 +348,7 @@ def _clashes_with_batches(ctx: Context, event: Event, given: Keywords) -> None:
              constant(given[n].value) not in (..., None) and constant(given[n].value) is not harmless]
     if clash:
         ctx.report("PLM208", event.node, f"batch_sampler with {', '.join(clash)}: DataLoader raises ValueError",
-                   edits=[_drop(ctx, event.call, given[name]) for name in clash], safe=True)
+                   edits=[ctx.without(event.call, given[name]) for name in clash], safe=True)
 
 
 @checks("PLM208")
@@ -366,15 +362,6 @@ def arguments_clash(ctx: Context) -> None:
         _needs_workers(ctx, event, given)
         _shuffles_with_sampler(ctx, event, given)
         _clashes_with_batches(ctx, event, given)
-
-
-def _drop(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
-    """Take one keyword argument, and the comma in front of it, out of a call."""
-    source = ctx.program.source
-    start, end = source.offset(keyword.lineno, keyword.col_offset), source.end(keyword.value)
-    before = source.text[:start].rstrip()
-    parenthesised = source.text[start:end].count("(") != source.text[start:end].count(")")
-    return Edit(len(before) - 1, end, "") if before.endswith(",") and not parenthesised else None
 
 
 def _copied_waiting(ctx: Context, trace: Trace) -> list[Event]:
@@ -406,8 +393,6 @@ def pinned_for_nothing(ctx: Context) -> None:
     if waiting:
         ctx.report_together("PLM209", [(e.call, _non_blocking(ctx, e)) for e in waiting], "the batch is pinned, but copied with the CPU waiting", safe=True,
                             evidence=["with non_blocking=True the CPU goes on while the batch is copied"])
-    for trace in ctx.traces:
-        _unfinished_copy(ctx, trace)
     for event in ctx.calls("to", "cuda"):
         if _pinned_on_the_spot(event):
             ctx.report("PLM209", event.node, "pinning on the spot takes longer than the copy that it speeds up",
@@ -420,24 +405,6 @@ def _non_blocking(ctx: Context, event: Event) -> Edit | None:
     return Edit(end - 1, end - 1, (", " if event.call.args or event.call.keywords else "") + "non_blocking=True")
 
 
-def _unfinished_copy(ctx: Context, trace: Trace) -> None:
-    for event in trace.events:
-        if event.kind != "bind" or not isinstance(event.source, ast.Call) or event.value is None or event.value.kind not in values.TENSORS:
-            continue
-        call = event.source
-        if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or not call.args or constant(call.args[0]) != "cpu":
-            continue
-        if not any(k.arg == "non_blocking" and constant(k.value) is True for k in call.keywords):
-            continue
-        for after in trace.after(event)[:40]:
-            if after.kind == "call" and (after.attr in ("synchronize", "wait", "record_event", "wait_stream", "barrier") or "stream" in after.name.lower()):
-                break
-            if after.kind == "call" and after.receiver == event.name and after.attr in ("numpy", "item", "tolist"):
-                ctx.report("PLM209", after.node, "read before the copy to the CPU is done", severity="error", confidence=HIGH if event.value.strong else MEDIUM,
-                           evidence=[f"line {call.lineno}: non_blocking=True, and no synchronize between"])
-                break
-
-
 @checks("PLM210")
 def debugging_left_on(ctx: Context) -> None:
     if ctx.in_benchmark or re.search(r"debug", ctx.program.source.path, re.IGNORECASE):
@@ -446,15 +413,3 @@ def debugging_left_on(ctx: Context) -> None:
         first = constant(event.argument(0, "mode"))
         if event.name.startswith("torch.") and first is True and event.every(None) and in_place(event.stmt, event.call):
             ctx.report("PLM210", event.node, "anomaly detection is on for the whole run: it keeps a stack for every operation and reads every gradient")
-    for event in ctx.calls("detect_anomaly"):
-        trace = ctx.trace(event)
-        if event.name.startswith("torch.") and isinstance(event.stmt, (ast.With,)) and (event.loop is not None or any(
-                event.stmt.lineno < l.node.lineno <= (event.stmt.end_lineno or 0) for l in ctx.steps(trace))):
-            if event.every(None) and constant(event.argument(1, "enabled")) is ...:
-                ctx.report("PLM210", event.node, "anomaly detection is on in every step")
-    for trace in ctx.traces:
-        for event in trace.events:
-            if event.kind == "store" and event.name == "os.environ" and isinstance(event.target, ast.Subscript) and constant(
-                    event.target.slice) == "CUDA_LAUNCH_BLOCKING" and constant(event.source) == "1" and not event.path and not re.search(
-                    r"determin|seed|debug|reproduc", trace.function.name):
-                ctx.report("PLM210", event.stmt, "CUDA_LAUNCH_BLOCKING=1: the CPU waits for every kernel of the run")

@@ -5,7 +5,7 @@ import ast
 from dataclasses import dataclass, field
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, names_in, uncut
+from ..context import HIGH, MEDIUM, Context, checks, constant, names_in, sets_mode, uncut
 from ..symbols import Function, dotted
 from ..trace import Event, Loop, Trace
 from ..walk import argument, parameters
@@ -170,10 +170,10 @@ def _without_graph(step: _Step, call: Event) -> bool:
 
 
 def _in_eval_mode(ctx: Context, step: _Step, call: Event, name: str) -> bool:
-    modes = [e for e in step.trace.events if e.kind == "call" and e.attr in ("eval", "train") and e.receiver == name]
+    modes = {sets_mode(e) for e in step.trace.events if e.receiver == name and sets_mode(e)}
     if not modes and name.split(".")[0] not in step.trace.function.bound | {a.arg for a in parameters(step.trace.function)}:
-        modes = [e for e in ctx.calls("eval", "train") if e.receiver == name]
-    return bool(modes) and all(e.attr == "eval" and not e.call.args for e in modes)
+        modes = ctx.modes(name)
+    return modes == {"eval"}
 
 
 def _weights_known(ctx: Context, call: Event) -> float:
@@ -393,19 +393,10 @@ def _used_with_graph(ctx: Context, trace: Trace, event: Event) -> bool:
         return True
     if known & (ctx.fed(trace) | ctx.returned_directly(trace)):
         return True
-    return any(other.kind == "call" and other.stmt not in quiet and other.stmt is not event.stmt and any(_uses(a, known) for a in _given(other)) and _differentiates(ctx, other)
+    return any(other.kind == "call" and other.stmt not in quiet and other.stmt is not event.stmt and any(_uses(a, known) for a in _given(other))
                for other in trace.events) or any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.FunctionDef, ast.Lambda)) and n is not trace.function.node
                                                  for n in ast.walk(trace.function.node) if not isinstance(trace.function.node, ast.Module))
 
 
 def _uses(node: ast.expr, known: set[str]) -> bool:
     return any(isinstance(n, ast.Name) and n.id in known for n in uncut(node))
-
-
-def _differentiates(ctx: Context, event: Event) -> bool:
-    """A call that may go backward, or keep what it is given: not one of torch's own, of a tensor's or a list's methods."""
-    if event.name.startswith("torch.") and event.name not in ("torch.autograd.grad", "torch.autograd.backward"):
-        return False
-    if event.name in ("zip", "enumerate", "print", "len", "range", "list", "tuple", "sum", "max", "min", "abs") or event.attr in ("append", "extend"):
-        return False
-    return not (event.of is not None and event.of.kind in values.TENSORS) or event.attr == "backward"
