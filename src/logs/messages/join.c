@@ -231,9 +231,11 @@ static void join_near(struct messages_log *log, size_t i, event_test *fit, uint6
 		}
 }
 
-static int is_assertion(const struct messages_event *e)
+/* A kernel that failed breaks the context: whatever is called next fails, too. */
+static int is_kernels(const struct messages_event *e)
 {
-	return strstr(e->wording->pattern, "Assertion `") != NULL;
+	return strstr(e->wording->pattern, "Assertion `") ||
+	       strstr(e->wording->pattern, "illegal memory access");
 }
 
 static int is_refused(const struct messages_event *e)
@@ -272,7 +274,7 @@ static int is_semaphore(const struct messages_event *e)
 /*
  * What follows from another failure near to it: a library behind an assertion of a kernel, which broke the context; cuBLAS,
  * cuDNN and NCCL that could not start on a full GPU; the same words about a semaphore, whose place is /dev/shm; SGLang's word
- * that a batch was too large; a server that points to the error of its engine; a crash behind a refusal; a buffer of ggml's.
+ * that a batch was too large; a server or a launcher that points to another error; a crash behind a refusal; a buffer of ggml's.
  */
 static void join_followed(struct messages_log *log)
 {
@@ -282,15 +284,17 @@ static void join_followed(struct messages_log *log)
 		event_test *fit;
 		uint64_t lines;
 	} follows[] = {
-		{ "CUBLAS_STATUS", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
-		{ "CUDNN_STATUS", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
-		{ "device-side assert", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
+		{ "CUBLAS_STATUS", MESSAGES_NOTHING, is_kernels, INDEX_LINES },
+		{ "CUDNN_STATUS", MESSAGES_NOTHING, is_kernels, INDEX_LINES },
+		{ "device-side assert", MESSAGES_NOTHING, is_kernels, INDEX_LINES },
 		{ "STATUS_NOT_INITIALIZED", MESSAGES_OTHER, is_refused, HANDLE_LINES },
 		{ "unhandled cuda error", MESSAGES_OTHER, has_reason, HANDLE_LINES },
 		{ "No space left on device", MESSAGES_OTHER, is_semaphore, UINT64_MAX },
 		{ "to lower your batch", MESSAGES_NOTHING, is_refused, HANDLE_LINES },
 		{ "root cause", MESSAGES_OTHER, is_cause, UINT64_MAX },
 		{ "reset by peer", MESSAGES_OTHER, is_cause, UINT64_MAX },
+		{ "exits with return code", MESSAGES_OTHER, is_cause, UINT64_MAX },
+		{ "exitcode : 1 ", MESSAGES_OTHER, is_cause, UINT64_MAX },
 		{ "Segmentation fault", MESSAGES_OTHER, is_refused, HANDLE_LINES },
 		{ "unable to allocate ", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
 		{ "failed to allocate CUDA{", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },

@@ -224,16 +224,17 @@ void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t
 
 /* How the word's value shows that no more of it can help. */
 enum scan_spent {
-	SCAN_SET_SEEN,  /* by the word alone; where it stands first */
-	SCAN_SET_NONE,  /* by the word alone, on a line that names no layers */
-	SCAN_SET_ON,    /* switched on */
-	SCAN_SET_OFF,   /* switched off, or 0 */
-	SCAN_SET_ONE,   /* 1 or less */
-	SCAN_SET_MOST,  /* nearly all: 0.93 and more */
-	SCAN_SET_FEW,   /* 4 or less; the value counts */
-	SCAN_SET_SHORT, /* 1024 or less; the value counts */
-	SCAN_SET_MUCH,  /* more than 1024 */
-	SCAN_SET_LATE   /* the number right behind it is that of an epoch behind many others */
+	SCAN_SET_SEEN,   /* by the word alone; where it stands first */
+	SCAN_SET_NONE,   /* by the word alone, on a line that names no layers */
+	SCAN_SET_ON,     /* switched on */
+	SCAN_SET_OFF,    /* switched off, or 0 */
+	SCAN_SET_ONE,    /* 1 or less */
+	SCAN_SET_MOST,   /* nearly all: 0.93 and more */
+	SCAN_SET_FEW,    /* 4 or less; the value counts */
+	SCAN_SET_SHORT,  /* 1024 or less; the value counts */
+	SCAN_SET_MUCH,   /* more than 1024 */
+	SCAN_SET_LOADER, /* the name of what loads */
+	SCAN_SET_LATE    /* the number right behind it is that of an epoch behind many others */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */
