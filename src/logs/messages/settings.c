@@ -159,7 +159,7 @@ int scan_setting_is_old(const struct messages_set *sets, const struct scan_setti
 
 #define TRIED_FAR 32 /* between a word and what was tried of it */
 
-/* "a smaller batch size. I tried 4, 2 and 1": the last one; without such words where the value stands anyway. */
+/* "a smaller batch size. I tried 4, 2 and 1": the last one; without such words the value as it is. */
 static const char *last_tried(const char *behind, const char *stop)
 {
 	size_t n = (size_t)(stop - behind);
