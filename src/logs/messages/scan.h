@@ -46,6 +46,8 @@ int scan_line_quotes(const struct scan_line *l);
 int scan_line_denies(const struct scan_line *l, const char *at, int titled);
 /* Where the digits at `p` end, `p`: there are none.  A number too large is PLIM_UNKNOWN. */
 const char *scan_digits(const char *p, const char *end, uint64_t *out);
+/* Where the digits begin that end at `p`. */
+const char *scan_digits_before(const char *from, const char *p);
 /*
  * How much of [p, end) is the name of a container that docker compose puts in front of a line ("trainer-1  | "); 0: there is
  * none.

@@ -165,11 +165,10 @@ static int read_deepspeed(struct part t, struct messages_state *s)
 /* "22000MiB / 24576MiB" in the line. */
 static int read_smi(struct part t, struct messages_state *s)
 {
-	const char *slash = find_state(t, "MiB / "), *from = slash, *at;
+	const char *slash = find_state(t, "MiB / "), *at;
+	const char *from = slash ? scan_digits_before(t.p, slash) : NULL;
 	uint64_t used, total;
 
-	while (from && from > t.p && from[-1] >= '0' && from[-1] <= '9')
-		from--;
 	if (!slash || from == slash)
 		return 0;
 	for (at = slash + strlen("MiB /"); at < t.end && *at == ' ';)
@@ -188,12 +187,10 @@ static int read_smi(struct part t, struct messages_state *s)
 /* "|    0   N/A  N/A      1893      C   python train.py    9120MiB |", without the two columns of MIG in older ones. */
 static int read_process(struct part t, struct messages_state *s)
 {
-	const char *at = t.p, *ids = find_state(t, "N/A  N/A"), *unit = find_state(t, "MiB |"),
-		   *from = unit;
+	const char *at = t.p, *ids = find_state(t, "N/A  N/A"), *unit = find_state(t, "MiB |");
+	const char *from = unit ? scan_digits_before(t.p, unit) : NULL;
 	uint64_t device, bytes;
 
-	while (from && from > t.p && from[-1] >= '0' && from[-1] <= '9')
-		from--;
 	if (!unit || from == unit)
 		return 0;
 	while (at < unit && (*at < '0' || *at > '9'))
