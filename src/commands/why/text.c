@@ -47,30 +47,15 @@ static void name_line(struct text *t, const char *label, const char *name)
 
 /* ---- the lines below a headline ---- */
 
-static void put_range(struct text *words, const char *before, struct plim_interval r)
+static void allocated_line(struct text *t, const struct plim_why_numbers *n)
 {
-	char a[32];
+	const struct plim_interval a = n->allocated_bytes, u = n->unallocated_bytes;
+	char in_use[MESSAGES_SIZE], unused[MESSAGES_SIZE];
 
-	if (r.low == PLIM_UNKNOWN)
-		return;
-	text_puts(words, before);
-	text_puts(words, messages_size(a, (struct messages_bytes){ r.low, r.high }));
-}
-
-static void tried_line(struct text *t, const struct plim_why_death *d)
-{
-	struct text words;
-
-	if (d->numbers.tried_bytes.low == PLIM_UNKNOWN)
-		return;
-	text_init(&words, t->mem, &t->style);
-	put_range(&words, "", d->numbers.tried_bytes);
-	put_range(&words, "; allocated ", d->numbers.allocated_bytes);
-	put_range(&words, ", reserved but free ", d->numbers.unallocated_bytes);
-	put_range(&words, d->kind == PLIM_WHY_DEVICE ? "; free on the GPU " : "; available ",
-		  d->numbers.free_bytes);
-	why_put_row(t, "asked for", text_get(&words));
-	text_release(&words);
+	if (a.low != PLIM_UNKNOWN && u.low != PLIM_UNKNOWN)
+		text_printf(t, "%-*s%s, reserved but free %s\n", WHY_LABEL_COLUMNS, "allocated",
+			    messages_size(in_use, (struct messages_bytes){ a.low, a.high }),
+			    messages_size(unused, (struct messages_bytes){ u.low, u.high }));
 }
 
 static void why_processes(struct text *t, const struct plim_why_death *d)
@@ -165,7 +150,7 @@ static void why_whole(struct text *t, const struct plim_why *w, const struct pli
 	why_put_what(t, w, d, d->times);
 	text_printf(t, "%-*s%s%s\n", WHY_LABEL_COLUMNS, "bound by", bound_names[v->bound_by],
 		    !v->bound_certain && v->bound_by ? ", usually" : "");
-	tried_line(t, d);
+	allocated_line(t, &d->numbers);
 	name_line(t, "source", d->source);
 	name_line(t, "group", d->group);
 	out_list(t, "Why", v->evidence, v->evidence_count);

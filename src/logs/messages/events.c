@@ -6,11 +6,9 @@
 
 void scan_event_start(struct messages_event *e)
 {
-	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
-
 	memset(e, 0, sizeof(*e));
 	scan_oom_start(&e->oom);
-	e->used = e->limit = e->rss = e->lacks = unknown;
+	e->used = e->limit = e->rss = e->lacks = messages_unknown;
 	e->pid = e->code = e->need_blocks = PLIM_UNKNOWN;
 	e->tokens_wanted = e->tokens_fit = PLIM_UNKNOWN;
 	e->share = -1;

@@ -410,20 +410,18 @@ static void join_followers(struct messages_log *log)
 	}
 }
 
+static int is_stopped(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_STOPPED;
+}
+
 /* A bare SIGKILL near to who says that he ended the job is his. */
 static void join_stopped(struct messages_log *log)
 {
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++) {
-		for (size_t k = 0; at[i].wording->class == MESSAGES_STOPPED && k < log->events.n;
-		     k++)
-			if (at[k].joined == k && at[k].wording->class == MESSAGES_KILLED &&
-			    at[k].file == at[i].file &&
-			    at[k].line <= at[i].last_line + STOPPED_LINES &&
-			    at[i].line <= at[k].last_line + STOPPED_LINES)
-				join_into(log, k, i);
-	}
+	for (size_t i = 0; i < log->events.n; i++)
+		if (log->events.at[i].joined == i &&
+		    log->events.at[i].wording->class == MESSAGES_KILLED)
+			join_near(log, i, is_stopped, STOPPED_LINES);
 }
 
 #define IMPOSSIBLE ((uint64_t)64 << 40) /* bytes that no machine has */

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
-
 /* A text of which only [p, end) is there. */
 struct part {
 	const char *p, *end;
@@ -62,7 +60,7 @@ static struct messages_bytes exactly(uint64_t bytes)
 static struct messages_bytes cell(struct part t, const char *row, int column)
 {
 	const char *at = find_state(t, row);
-	struct messages_bytes out = unknown;
+	struct messages_bytes out = messages_unknown;
 
 	for (int i = 0; at && i <= column; i++) {
 		at = memchr(at, '|', (size_t)(t.end - at));
@@ -71,7 +69,7 @@ static struct messages_bytes cell(struct part t, const char *row, int column)
 	while (at && at < t.end && *at == ' ')
 		at++;
 	if (!at || !scan_size(at, (size_t)(t.end - at), SCAN_UNITS_ANY, &out))
-		return unknown;
+		return messages_unknown;
 	return out;
 }
 
@@ -140,11 +138,11 @@ static int read_info(struct part t, struct messages_state *s)
 static struct messages_bytes size_behind(struct part t, const char *words)
 {
 	const char *at = find_state(t, words);
-	struct messages_bytes out = unknown;
+	struct messages_bytes out = messages_unknown;
 
 	at = at ? at + strlen(words) : NULL;
 	if (!at || !scan_size(at, (size_t)(t.end - at), SCAN_UNITS_BINARY, &out))
-		return unknown;
+		return messages_unknown;
 	return out;
 }
 
@@ -228,13 +226,13 @@ int scan_state(enum messages_state_kind kind, const char *start, const char *end
 					.pid = PLIM_UNKNOWN,
 					.ooms = PLIM_UNKNOWN,
 					.retries = PLIM_UNKNOWN,
-					.allocated = unknown,
-					.allocated_peak = unknown,
-					.reserved = unknown,
-					.reserved_peak = unknown,
-					.unreleasable = unknown,
-					.used = unknown,
-					.free = unknown,
-					.total = unknown };
+					.allocated = messages_unknown,
+					.allocated_peak = messages_unknown,
+					.reserved = messages_unknown,
+					.reserved_peak = messages_unknown,
+					.unreleasable = messages_unknown,
+					.used = messages_unknown,
+					.free = messages_unknown,
+					.total = messages_unknown };
 	return readers[kind](t, out);
 }
