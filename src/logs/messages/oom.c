@@ -157,9 +157,7 @@ static int is_blank(char c)
 
 size_t scan_decoration(const char *p, size_t n, int line_start)
 {
-	static const struct {
-		const char *open, *close;
-	} prefixes[] = { { "[rank", "]:" }, { "[default", "]:" } };
+	static const char *const prefixes[] = { "[rank", "[default" };
 	size_t i;
 
 	if (n > 1 && p[0] == '\033' && p[1] == '[') {
@@ -168,12 +166,12 @@ size_t scan_decoration(const char *p, size_t n, int line_start)
 		return i < n ? i + 1 : n;
 	}
 	for (size_t k = 0; line_start && k < sizeof(prefixes) / sizeof(prefixes[0]); k++) {
-		i = strlen(prefixes[k].open);
-		if (n <= i || memcmp(p, prefixes[k].open, i))
+		i = strlen(prefixes[k]);
+		if (n <= i || memcmp(p, prefixes[k], i))
 			continue;
 		for (; i < n && p[i] >= '0' && p[i] <= '9'; i++)
 			;
-		if (n - i >= 2 && !memcmp(p + i, prefixes[k].close, 2))
+		if (n - i >= 2 && !memcmp(p + i, "]:", 2))
 			return i + 2;
 	}
 	return line_start ? scan_container(p, p + n) : 0;

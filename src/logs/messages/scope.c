@@ -125,12 +125,6 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	}
 }
 
-/* A script that trains, by its name in the traceback. */
-static int is_training_script(const struct messages_event *e)
-{
-	return scan_script_does(outer_name(e)) == A(TRAINING);
-}
-
 /* Words of another file belong to a failure only where the two report one death. */
 static void find_everywhere(const struct messages_log *log, const struct messages_event *e,
 			    enum messages_engine own, struct messages_context *out)
@@ -203,7 +197,7 @@ static void settle_activity(const struct messages_event *e, struct messages_cont
 		out->activity = A(STARTING);
 	/* a training script that loads or draws by a pipeline trains */
 	if ((out->activity == A(GENERATING) || out->activity == A(LOADING)) &&
-	    out->engine == E(DIFFUSERS) && is_training_script(e))
+	    out->engine == E(DIFFUSERS) && scan_script_does(outer_name(e)) == A(TRAINING))
 		out->activity = A(TRAINING);
 }
 

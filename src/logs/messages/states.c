@@ -54,28 +54,32 @@ static struct messages_bytes exactly(uint64_t bytes)
 	return (struct messages_bytes){ bytes, bytes };
 }
 
+/* The size at `at`, behind blanks; NULL: there is none. */
+static struct messages_bytes size_at(struct part t, const char *at, enum scan_unit_kind units)
+{
+	struct messages_bytes out;
+
+	while (at && at < t.end && *at == ' ')
+		at++;
+	return at && scan_size(at, (size_t)(t.end - at), units, &out) ? out : messages_unknown;
+}
+
 /* ---- memory_summary() ---- */
 
 /* The cell `column` of the row: "| Allocated memory      |  21300 MiB |  22000 MiB |". */
 static struct messages_bytes cell(struct part t, const char *row, int column)
 {
 	const char *at = find_state(t, row);
-	struct messages_bytes out = messages_unknown;
 
 	for (int i = 0; at && i <= column; i++) {
 		at = memchr(at, '|', (size_t)(t.end - at));
 		at = at ? at + 1 : NULL;
 	}
-	while (at && at < t.end && *at == ' ')
-		at++;
-	if (!at || !scan_size(at, (size_t)(t.end - at), SCAN_UNITS_ANY, &out))
-		return messages_unknown;
-	return out;
+	return size_at(t, at, SCAN_UNITS_ANY);
 }
 
 static int read_summary(struct part t, struct messages_state *s)
 {
-	s->kind = MESSAGES_STATE_SUMMARY;
 	s->device = (uint32_t)number_behind(t, "device ID");
 	s->ooms = number_behind(t, "CUDA OOMs:");
 	s->retries = number_behind(t, "cudaMalloc retries:");
@@ -91,7 +95,6 @@ static int read_summary(struct part t, struct messages_state *s)
 
 static int read_stats(struct part t, struct messages_state *s)
 {
-	s->kind = MESSAGES_STATE_STATS;
 	s->ooms = number_behind(t, "num_ooms'");
 	s->retries = number_behind(t, "num_alloc_retries'");
 	s->allocated = exactly(number_behind(t, "allocated_bytes.all.current'"));
@@ -125,7 +128,6 @@ static int read_info(struct part t, struct messages_state *s)
 		if (total == PLIM_UNKNOWN || !is_at(at, end, ")") || total < LEAST_TOTAL ||
 		    free_bytes > total)
 			continue;
-		s->kind = MESSAGES_STATE_INFO;
 		s->free = exactly(free_bytes);
 		s->total = exactly(total);
 		return 1;
@@ -138,17 +140,12 @@ static int read_info(struct part t, struct messages_state *s)
 static struct messages_bytes size_behind(struct part t, const char *words)
 {
 	const char *at = find_state(t, words);
-	struct messages_bytes out = messages_unknown;
 
-	at = at ? at + strlen(words) : NULL;
-	if (!at || !scan_size(at, (size_t)(t.end - at), SCAN_UNITS_BINARY, &out))
-		return messages_unknown;
-	return out;
+	return size_at(t, at ? at + strlen(words) : NULL, SCAN_UNITS_BINARY);
 }
 
 static int read_deepspeed(struct part t, struct messages_state *s)
 {
-	s->kind = MESSAGES_STATE_DEEPSPEED;
 	s->allocated = size_behind(t, "MA ");
 	s->allocated_peak = size_behind(t, "Max_MA ");
 	s->reserved = size_behind(t, " CA ");
@@ -176,7 +173,6 @@ static int read_smi(struct part t, struct messages_state *s)
 	if (used == PLIM_UNKNOWN || total == PLIM_UNKNOWN || !is_at(at, t.end, "MiB") ||
 	    used > total || total > MIB_MOST)
 		return 0;
-	s->kind = MESSAGES_STATE_SMI;
 	s->used = exactly(used << 20);
 	s->total = exactly(total << 20);
 	return 1;
@@ -197,7 +193,6 @@ static int read_process(struct part t, struct messages_state *s)
 	at = ids ? ids + strlen("N/A  N/A") : at;
 	while (at < unit && *at == ' ')
 		at++;
-	s->kind = MESSAGES_STATE_PROCESS;
 	s->device = device < UINT32_MAX ? (uint32_t)device : UINT32_MAX;
 	s->pid = digits_at(&at, unit);
 	bytes = digits_at(&from, unit);
@@ -222,17 +217,8 @@ int scan_state(enum messages_state_kind kind, const char *start, const char *end
 	};
 	const struct part t = { start, end };
 
-	*out = (struct messages_state){ .device = UINT32_MAX,
-					.pid = PLIM_UNKNOWN,
-					.ooms = PLIM_UNKNOWN,
-					.retries = PLIM_UNKNOWN,
-					.allocated = messages_unknown,
-					.allocated_peak = messages_unknown,
-					.reserved = messages_unknown,
-					.reserved_peak = messages_unknown,
-					.unreleasable = messages_unknown,
-					.used = messages_unknown,
-					.free = messages_unknown,
-					.total = messages_unknown };
+	/* all of it unknown */
+	memset(out, 0xff, sizeof(*out));
+	out->kind = kind;
 	return readers[kind](t, out);
 }
