@@ -318,13 +318,6 @@ static int is_shorter(const struct messages_event *a, const struct messages_even
 	       b->oom.total.low == PLIM_UNKNOWN;
 }
 
-/* The same refusal in short, as a title shows it, with the numbers in what follows. */
-static int is_fuller(const struct messages_event *b, const struct messages_event *a)
-{
-	return b->wording->family == a->wording->family && b->wording->class == MESSAGES_DEVICE &&
-	       is_shorter(b, a);
-}
-
 /* In front of event `i`, beyond what only adds to others. */
 static size_t last_failure(const struct messages_log *log, size_t i)
 {
@@ -352,7 +345,8 @@ static void join_devices(struct messages_log *log)
 			continue;
 		if (strstr(a->wording->pattern, "OutOfMemoryError$"))
 			a->wording = b->wording; /* the class alone shows less */
-		if (is_fuller(b, a))
+		/* the numbers are in what follows */
+		if (b->wording->family == a->wording->family && is_refused(b) && is_shorter(b, a))
 			a->oom = b->oom;
 		/* the last counts: caught, tried in another way, and failed again */
 		if (b->line > a->line && b->line > a->caught_line)

@@ -2,7 +2,6 @@
 #include "scan.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -171,14 +170,22 @@ static const char *read_size(const char *at, const char *end, enum scan_unit_kin
 /* "0.95", or "95.8%", as a part of one. */
 static const char *read_share(const char *at, const char *end, double *out)
 {
-	char *p;
+	double value = 0, scale = 1;
+	const char *p = at;
 
-	if (at >= end || *at < '0' || *at > '9')
+	for (; p < end && *p >= '0' && *p <= '9' && value < 1e9; p++)
+		value = 10 * value + (*p - '0');
+	if (p > at && p + 1 < end && *p == '.' && p[1] >= '0' && p[1] <= '9')
+		for (p++; p < end && *p >= '0' && *p <= '9' && scale < 1e6; p++, scale *= 10)
+			value = 10 * value + (*p - '0');
+	if (p == at)
 		return NULL;
-	*out = strtod(at, &p);
-	if (*p == '%')
+	*out = value / scale;
+	if (p < end && *p == '%') {
 		*out /= 100;
-	return p + (*p == '%');
+		p++;
+	}
+	return p;
 }
 
 /* ---- "[59,128,195370] and type float": a tensor's bytes ---- */
