@@ -164,26 +164,17 @@ static enum plim_status read_folder(struct folder *f, const char *path, int dept
 	return st;
 }
 
-/* What was given in place of a path: one text. */
-static enum plim_status read_input(struct plim_why *w, const struct plim_input *input,
-				   struct plim_err *err)
-{
-	const char *name = source_input_name(input);
-
-	return messages_scan(&w->hidden->log,
-			     &(struct messages_scan){ .path = name, .name = name, .input = input },
-			     err);
-}
-
-static enum plim_status read_all_why(struct plim_why *w, const char *path, struct lines *notes,
+/* A folder, a file, or what was given in place of a path. */
+static enum plim_status read_all_why(struct plim_why *w, const char *path,
+				     const struct plim_input *input, struct lines *notes,
 				     struct plim_err *err)
 {
-	const struct messages_scan what = { .path = path, .name = path };
+	const struct messages_scan what = { .path = path, .name = path, .input = input };
 	struct folder f = { .w = w, .notes = notes, .err = err, .root = strlen(path) };
 	struct stat st;
 	enum plim_status status;
 
-	if (!strcmp(path, "-") || stat(path, &st) || !S_ISDIR(st.st_mode))
+	if (input || !strcmp(path, "-") || stat(path, &st) || !S_ISDIR(st.st_mode))
 		return messages_scan(&w->hidden->log, &what, err);
 	while (f.root && path[f.root - 1] == '/')
 		f.root--;
@@ -451,11 +442,10 @@ static enum plim_status answer_why(struct plim_why *w, const struct plim_input *
 {
 	struct lines notes = { .arena = &w->hidden->arena, .err = err };
 	const char *path = source_input_name(input);
-	enum plim_status st =
-		input->path ? read_all_why(w, path, &notes, err) : read_input(w, input, err);
+	enum plim_status st = read_all_why(w, path, input->path ? NULL : input, &notes, err);
 
 	for (size_t i = 0; !st && i < w->hidden->options.also_count; i++)
-		st = read_all_why(w, w->hidden->options.also_paths[i], &notes, err);
+		st = read_all_why(w, w->hidden->options.also_paths[i], NULL, &notes, err);
 	if (st)
 		return st;
 	messages_join(&w->hidden->log);

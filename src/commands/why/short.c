@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LABEL_COLUMNS 10
+#define LABEL_COLUMNS WHY_LABEL_COLUMNS
 #define NUMBER_COLUMNS 3
 #define WHOLE 1       /* causes that are answered in full; the others have a line each */
 #define LINES_MOST 5  /* of those lines */
@@ -55,10 +55,9 @@ static int is_handed(const char *file)
 }
 
 /* "train.log:13, 4 times", "line 13" of standard input. */
-static void short_file_place(const struct plim_why *w, size_t cause, struct text *words)
+void why_put_place(struct text *words, const struct plim_why *w, const struct plim_why_death *d,
+		   uint64_t times)
 {
-	const struct plim_why_death *d = &w->deaths[cause];
-	uint64_t times = times_of(w, cause);
 	const char *name = strrchr(d->file, '/');
 
 	if (is_handed(d->file))
@@ -70,9 +69,10 @@ static void short_file_place(const struct plim_why *w, size_t cause, struct text
 		text_printf(words, ", %llu times", (unsigned long long)times);
 }
 
-static void headline(struct text *t, const struct plim_why *w, size_t cause)
+static void headline(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
+		     uint64_t times)
 {
-	const char *line = w->deaths[cause].verdict.headline;
+	const char *line = d->verdict.headline;
 	size_t loud = strcspn(line, ":");
 	struct text words;
 
@@ -80,7 +80,7 @@ static void headline(struct text *t, const struct plim_why *w, size_t cause)
 	loud = line[loud] && loud < short_width_of(t) / 2 ? loud : 0;
 	text_init(&words, t->mem, &t->style);
 	text_printf(&words, "%s  (", line + loud);
-	short_file_place(w, cause, &words);
+	why_put_place(&words, w, d, times);
 	text_puts(&words, ")");
 	if (loud) {
 		text_hue(t, TEXT_BAD);
@@ -91,7 +91,7 @@ static void headline(struct text *t, const struct plim_why *w, size_t cause)
 	text_release(&words);
 }
 
-static void short_row(struct text *t, const char *label, const char *words)
+void why_put_row(struct text *t, const char *label, const char *words)
 {
 	text_printf(t, "%-*s", LABEL_COLUMNS, label);
 	text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, words);
@@ -129,26 +129,45 @@ static void moment_and_holder(struct text *t, const struct plim_why_death *d)
 	if (held && words.n &&
 	    LABEL_COLUMNS + words.n + strlen("; held ") + strlen(held) <= short_width_of(t)) {
 		text_printf(&words, "; held %s%s", held == d->held ? "by " : "", held);
-		short_row(t, "moment", text_get(&words));
+		why_put_row(t, "moment", text_get(&words));
 	} else {
 		if (words.n)
-			short_row(t, "moment", text_get(&words));
+			why_put_row(t, "moment", text_get(&words));
 		if (held)
-			short_row(t, "held by", d->held);
+			why_put_row(t, "held by", d->held);
 	}
 	text_release(&words);
 }
 
-static void ranks(struct text *t, const struct plim_why_death *d)
+/* "0-3, 6", of several ranks. */
+void why_put_ranks(struct text *t, const struct plim_why_death *d)
 {
 	struct text words;
 
 	if (d->rank_count < 2)
 		return;
 	text_init(&words, t->mem, &t->style);
-	why_put_ranks(&words, d->ranks, d->rank_count, d->ranks_left_out);
-	short_row(t, "ranks", text_get(&words));
+	for (size_t i = 0, last; i < d->rank_count; i = last + 1) {
+		last = i;
+		while (last + 1 < d->rank_count && d->ranks[last + 1] == d->ranks[last] + 1)
+			last++;
+		text_printf(&words, "%s%llu", i ? ", " : "", (unsigned long long)d->ranks[i]);
+		if (last > i)
+			text_printf(&words, "-%llu", (unsigned long long)d->ranks[last]);
+	}
+	if (d->ranks_left_out)
+		text_printf(&words, " and %llu more", (unsigned long long)d->ranks_left_out);
+	why_put_row(t, "ranks", text_get(&words));
 	text_release(&words);
+}
+
+/* What ran out, when, who held it, and of which ranks. */
+void why_put_what(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
+		  uint64_t times)
+{
+	headline(t, w, d, times);
+	moment_and_holder(t, d);
+	why_put_ranks(t, d);
 }
 
 static size_t longest_word(const char *words)
@@ -188,12 +207,10 @@ static void short_whole(struct text *t, const struct plim_why *w, size_t cause)
 		why_put_recorded(t, w, d);
 		return;
 	}
-	headline(t, w, cause);
-	moment_and_holder(t, d);
-	ranks(t, d);
+	why_put_what(t, w, d, times_of(w, cause));
 	actions(t, d);
 	if (d->open && d->caught_line == PLIM_UNKNOWN)
-		short_row(t, "open", d->open);
+		why_put_row(t, "open", d->open);
 	why_put_planned(t, d->planned);
 }
 
@@ -275,14 +292,23 @@ static void states(struct text *t, const struct plim_why *w)
 	}
 }
 
-static void nothing(struct text *t, const struct plim_why *w)
+/* "train.log: 1 failure of memory in 812 lines of 2 files" */
+void why_put_title(struct text *t, const struct plim_why *w)
 {
 	struct text words;
 
 	text_init(&words, t->mem, &t->style);
 	if (w->file_count == 1 && !is_handed(w->files[0].path))
 		text_printf(&words, "%s: ", w->files[0].path);
-	why_put_found(&words, w);
+	if (w->death_count)
+		text_printf(&words, "%zu", w->death_count);
+	else
+		text_puts(&words, "no");
+	text_printf(&words, " %s of memory in ", w->death_count > 1 ? "failures" : "failure");
+	text_count(&words, w->lines);
+	text_puts(&words, w->lines == 1 ? " line" : " lines");
+	if (w->file_count != 1)
+		text_printf(&words, " of %zu files", w->file_count);
 	text_wrap_name(t, 0, 2, text_get(&words));
 	text_release(&words);
 }
@@ -314,9 +340,9 @@ static void block(struct text *t, const struct plim_why *w, size_t cause, size_t
 /* A cause that is not the first: its advice is in the long answer. */
 static void in_brief(struct text *t, const struct plim_why *w, size_t cause)
 {
-	headline(t, w, cause);
+	headline(t, w, &w->deaths[cause], times_of(w, cause));
 	if (w->deaths[cause].caught_line == PLIM_UNKNOWN)
-		short_row(t, "do", "--more shows what helps against this one");
+		why_put_row(t, "do", "--more shows what helps against this one");
 }
 
 void why_put_short(struct text *t, const struct plim_why *w)
@@ -326,7 +352,7 @@ void why_put_short(struct text *t, const struct plim_why *w)
 	if (!w->death_count && w->state_count)
 		states(t, w);
 	else if (!w->death_count)
-		nothing(t, w);
+		why_put_title(t, w);
 	for (size_t i = 0; i < w->death_count; i++) {
 		if (cause_of(w, i) != i)
 			continue;

@@ -30,16 +30,8 @@ static const char *const bound_names[] = {
 	"shared memory (/dev/shm)",
 };
 
-#define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
 #define OTHERS_SHOWN 8
-#define NAME_LEAST 24 /* columns below which a name gets a line of its own */
 #define PROCESSES_SHOWN 6
-
-static void label_line(struct text *t, const char *label, const char *words)
-{
-	text_printf(t, "  %-10s", label);
-	text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, words);
-}
 
 /* A frame or a name: its start may be lost, its end not. */
 static void name_line(struct text *t, const char *label, const char *name)
@@ -48,106 +40,22 @@ static void name_line(struct text *t, const char *label, const char *name)
 
 	if (!name)
 		return;
-	text_printf(t, "  %-10s", label);
-	text_name_fit(t, name, strlen(name), width - LABEL_COLUMNS, TEXT_CUT_LEFT);
+	text_printf(t, "%-*s", WHY_LABEL_COLUMNS, label);
+	text_name_fit(t, name, strlen(name), width - WHY_LABEL_COLUMNS, TEXT_CUT_LEFT);
 	text_puts(t, "\n");
 }
 
 /* ---- the lines below a headline ---- */
 
-static void put_range(struct text *words, const char *before, struct plim_interval r)
+static void allocated_line(struct text *t, const struct plim_why_numbers *n)
 {
-	char a[32];
+	const struct plim_interval a = n->allocated_bytes, u = n->unallocated_bytes;
+	char in_use[MESSAGES_SIZE], unused[MESSAGES_SIZE];
 
-	if (r.low == PLIM_UNKNOWN)
-		return;
-	text_puts(words, before);
-	text_puts(words, messages_size(a, (struct messages_bytes){ r.low, r.high }));
-}
-
-static void bound_line(struct text *t, const struct plim_verdict *v)
-{
-	text_printf(t, "  %-10s%s%s\n", "bound by", bound_names[v->bound_by],
-		    !v->bound_certain && v->bound_by ? ", usually" : "");
-}
-
-/* Where the log reports it; `columns` are those of the label with what is in front. */
-static void where_line(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
-		       const char *label, unsigned columns)
-{
-	struct text words;
-
-	text_init(&words, t->mem, &t->style);
-	text_printf(&words, "line %llu", (unsigned long long)d->line);
-	if (w->file_count > 1) {
-		text_puts(&words, " of ");
-		text_name(&words, d->file, strlen(d->file));
-	}
-	text_printf(&words, " (%s)", d->family);
-	if (d->times > 1)
-		text_printf(&words, ", %llu times", (unsigned long long)d->times);
-	if (d->times > 1 && w->file_count == 1)
-		text_printf(&words, ", last on line %llu", (unsigned long long)d->last_line);
-	text_printf(t, "  %-*s", (int)columns - 2, label);
-	text_wrap(t, columns, columns, "%s", text_get(&words));
-	text_release(&words);
-}
-
-/* "0-3, 6", from sorted ranks. */
-void why_put_ranks(struct text *t, const uint64_t *ranks, size_t n, uint64_t left_out)
-{
-	for (size_t i = 0, last; i < n; i = last + 1) {
-		last = i;
-		while (last + 1 < n && ranks[last + 1] == ranks[last] + 1)
-			last++;
-		text_printf(t, "%s%llu", i ? ", " : "", (unsigned long long)ranks[i]);
-		if (last > i)
-			text_printf(t, "-%llu", (unsigned long long)ranks[last]);
-	}
-	if (left_out)
-		text_printf(t, " and %llu more", (unsigned long long)left_out);
-}
-
-static void ranks_line(struct text *t, const struct plim_why_death *d)
-{
-	struct text words;
-
-	if (!d->rank_count)
-		return;
-	text_init(&words, t->mem, &t->style);
-	why_put_ranks(&words, d->ranks, d->rank_count, d->ranks_left_out);
-	label_line(t, d->rank_count > 1 ? "ranks" : "rank", text_get(&words));
-	text_release(&words);
-}
-
-static void moment_line(struct text *t, const struct plim_why_death *d)
-{
-	char words[96];
-
-	if (!d->moment && d->step == PLIM_UNKNOWN)
-		return;
-	snprintf(words, sizeof(words), "%s", d->moment ? why_moment_names[d->moment] : "");
-	if (d->step != PLIM_UNKNOWN)
-		snprintf(words + strlen(words), sizeof(words) - strlen(words),
-			 "%sstep %llu shown before", d->moment ? ", " : "",
-			 (unsigned long long)d->step);
-	label_line(t, "moment", words);
-}
-
-static void tried_line(struct text *t, const struct plim_why_death *d)
-{
-	struct text words;
-
-	if (d->numbers.tried_bytes.low == PLIM_UNKNOWN)
-		return;
-	text_init(&words, t->mem, &t->style);
-	put_range(&words, "", d->numbers.tried_bytes);
-	put_range(&words, "; allocated ", d->numbers.allocated_bytes);
-	put_range(&words, ", reserved but free ", d->numbers.unallocated_bytes);
-	put_range(&words, d->kind == PLIM_WHY_DEVICE ? "; free on the GPU " : "; available ",
-		  d->numbers.free_bytes);
-	label_line(t, "asked for", text_get(&words));
-	text_release(&words);
+	if (a.low != PLIM_UNKNOWN && u.low != PLIM_UNKNOWN)
+		text_printf(t, "%-*s%s, reserved but free %s\n", WHY_LABEL_COLUMNS, "allocated",
+			    messages_size(in_use, (struct messages_bytes){ a.low, a.high }),
+			    messages_size(unused, (struct messages_bytes){ u.low, u.high }));
 }
 
 static void why_processes(struct text *t, const struct plim_why_death *d)
@@ -170,17 +78,6 @@ static void why_processes(struct text *t, const struct plim_why_death *d)
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
-}
-
-static void headline(struct text *t, const struct plim_why_death *d)
-{
-	const char *line = d->verdict.headline;
-	size_t loud = strcspn(line, ":");
-
-	text_hue(t, TEXT_BAD);
-	text_put(t, line, loud);
-	text_plain(t);
-	text_wrap_name(t, (unsigned)loud, 2, line + loud);
 }
 
 static void causes(struct text *t, const struct plim_verdict *v)
@@ -230,9 +127,11 @@ void why_put_recorded(struct text *t, const struct plim_why *w, const struct pli
 	const struct plim_verdict *v = &d->verdict;
 
 	told_put_verdict(t, told);
-	where_line(t, w, d, "log", TOLD_COLUMNS);
+	text_printf(t, "  %-*s", TOLD_COLUMNS - 2, "log");
+	why_put_place(t, w, d, d->times);
+	text_puts(t, "\n");
 	name_line(t, "group", d->group);
-	ranks_line(t, d);
+	why_put_ranks(t, d);
 	told_put_rest(t, told, &all_of_it);
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	why_put_planned(t, d->planned);
@@ -248,17 +147,12 @@ static void why_whole(struct text *t, const struct plim_why *w, const struct pli
 		why_put_recorded(t, w, d);
 		return;
 	}
-	headline(t, d);
-	bound_line(t, v);
-	tried_line(t, d);
-	if (d->held)
-		label_line(t, "held by", d->held);
-	moment_line(t, d);
-	name_line(t, "at", d->frame);
-	name_line(t, "", d->source);
+	why_put_what(t, w, d, d->times);
+	text_printf(t, "%-*s%s%s\n", WHY_LABEL_COLUMNS, "bound by", bound_names[v->bound_by],
+		    !v->bound_certain && v->bound_by ? ", usually" : "");
+	allocated_line(t, &d->numbers);
+	name_line(t, "source", d->source);
 	name_line(t, "group", d->group);
-	ranks_line(t, d);
-	where_line(t, w, d, "told in", LABEL_COLUMNS);
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	causes(t, v);
 	why_put_planned(t, d->planned);
@@ -270,42 +164,6 @@ static void why_whole(struct text *t, const struct plim_why *w, const struct pli
 }
 
 /* ---- the whole ---- */
-
-void why_put_found(struct text *t, const struct plim_why *w)
-{
-	if (w->death_count)
-		text_printf(t, "%zu %s of memory in ", w->death_count,
-			    w->death_count == 1 ? "failure" : "failures");
-	else
-		text_puts(t, "no failure of memory in ");
-	text_count(t, w->lines);
-	text_puts(t, w->lines == 1 ? " line" : " lines");
-	if (w->file_count != 1)
-		text_printf(t, " of %zu files", w->file_count);
-}
-
-/* "train.log: 1 failure of memory in 812 lines"; a line of its own for the name where both do not fit. */
-static void title(struct text *t, const struct plim_why *w)
-{
-	unsigned width = t->style.width ? t->style.width : 80, room = width;
-	struct text found;
-
-	text_init(&found, t->mem, &t->style);
-	why_put_found(&found, w);
-	text_puts(&found, "\n");
-	if (w->file_count == 1) {
-		const char *path = w->files[0].path;
-
-		if (found.n + NAME_LEAST < width)
-			room = width - (unsigned)found.n - 1;
-		text_hue(t, TEXT_HEAD);
-		text_name_fit(t, path, strlen(path), room - 1, TEXT_CUT_LEFT);
-		text_plain(t);
-		text_puts(t, room == width ? ":\n  " : ": ");
-	}
-	text_puts(t, text_get(&found));
-	text_release(&found);
-}
 
 enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_style *style,
 			       plim_write_fn *write, void *ctx, struct plim_err *err)
@@ -319,7 +177,7 @@ enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_
 		why_put_short(&t, w);
 		return out_text(&t, write, ctx, err);
 	}
-	title(&t, w);
+	why_put_title(&t, w);
 	for (size_t i = 0; i < w->death_count; i++) {
 		text_puts(&t, "\n");
 		why_whole(&t, w, &w->deaths[i]);

@@ -31,9 +31,15 @@ struct text;
 void why_put_short(struct text *t, const struct plim_why *w);
 /* At most so many failures that are not memory. */
 void why_put_others(struct text *t, const struct plim_why *w, size_t most);
-/* "no failure of memory in 812 lines of 2 files" */
-void why_put_found(struct text *t, const struct plim_why *w);
-void why_put_ranks(struct text *t, const uint64_t *ranks, size_t n, uint64_t left_out);
+/* "train.log: no failure of memory in 812 lines of 2 files" */
+void why_put_title(struct text *t, const struct plim_why *w);
+#define WHY_LABEL_COLUMNS 10
+void why_put_row(struct text *t, const char *label, const char *words);
+void why_put_ranks(struct text *t, const struct plim_why_death *d);
+void why_put_place(struct text *words, const struct plim_why *w, const struct plim_why_death *d,
+		   uint64_t times);
+void why_put_what(struct text *t, const struct plim_why *w, const struct plim_why_death *d,
+		  uint64_t times);
 void why_put_recorded(struct text *t, const struct plim_why *w, const struct plim_why_death *d);
 void why_put_planned(struct text *t, const struct plim_why_planned *p);
 

@@ -1,15 +1,14 @@
 /* Events as they are found: the same one reported again, and the kernel's, which are reported in several lines. */
 #include "scan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void scan_event_start(struct messages_event *e)
 {
-	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
-
 	memset(e, 0, sizeof(*e));
 	scan_oom_start(&e->oom);
-	e->used = e->limit = e->rss = e->lacks = unknown;
+	e->used = e->limit = e->rss = e->lacks = messages_unknown;
 	e->pid = e->code = e->need_blocks = PLIM_UNKNOWN;
 	e->tokens_wanted = e->tokens_fit = PLIM_UNKNOWN;
 	e->share = -1;
@@ -111,13 +110,6 @@ enum plim_status scan_event_add(struct messages_log *log, const struct messages_
 
 /* ---- the kernel's kills ---- */
 
-static void put_event(char *to, size_t size, const char *from, size_t n)
-{
-	n = n < size ? n : size - 1;
-	memcpy(to, from, n);
-	to[n] = 0;
-}
-
 /* "...,task=python,pid=12,uid=0" */
 static void put_task(struct messages_event *e, const char *text)
 {
@@ -125,7 +117,8 @@ static void put_task(struct messages_event *e, const char *text)
 	const char *end = at ? strstr(at, ",pid=") : NULL;
 
 	if (end)
-		put_event(e->process, sizeof(e->process), at + 6, (size_t)(end - at - 6));
+		snprintf(e->process, sizeof(e->process), "%.*s", (int)((size_t)(end - at - 6)),
+			 at + 6);
 }
 
 void scan_kill_numbers(struct messages_event *e, const struct scan_line *line)
@@ -134,11 +127,11 @@ void scan_kill_numbers(struct messages_event *e, const struct scan_line *line)
 
 	if (messages_kill_done(line->text, line->n, &k)) {
 		e->pid = k.pid;
-		put_event(e->process, sizeof(e->process), k.process, k.process_n);
+		snprintf(e->process, sizeof(e->process), "%.*s", (int)(k.process_n), k.process);
 		e->rss = (struct messages_bytes){ k.anon_bytes, k.anon_bytes };
 	} else if (messages_kill_reason(line->text, line->n, &k)) {
 		if (k.group_n)
-			put_event(e->group, sizeof(e->group), k.group, k.group_n);
+			snprintf(e->group, sizeof(e->group), "%.*s", (int)(k.group_n), k.group);
 		e->pid = k.pid;
 		put_task(e, line->text);
 	}

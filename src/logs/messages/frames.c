@@ -6,6 +6,7 @@
  */
 #include "scan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ESCAPES_MAX 15 /* backslashes in front of a quote: a string in a string in a string */
@@ -39,25 +40,25 @@ struct place {
 	struct span file, number, function; /* a part that is not there is empty */
 };
 
+static int length(struct span s)
+{
+	return (int)(s.end - s.at);
+}
+
 /* The line that Python writes. */
 static void put_frame(struct scan_line *l, const struct place *at)
 {
-	add_line_frame(l, "File \"", 6);
-	add_line_frame(l, at->file.at, (size_t)(at->file.end - at->file.at));
-	add_line_frame(l, "\", line ", 8);
-	add_line_frame(l, at->number.at, (size_t)(at->number.end - at->number.at));
-	add_line_frame(l, ", in ", 5);
-	add_line_frame(l, at->function.at, (size_t)(at->function.end - at->function.at));
+	int n = snprintf(l->text, sizeof(l->text), "File \"%.*s\", line %.*s, in %.*s",
+			 length(at->file), at->file.at, length(at->number), at->number.at,
+			 length(at->function), at->function.at);
+
+	l->n = n < SCAN_LINE_BYTES ? (size_t)n : SCAN_LINE_BYTES - 1;
 }
 
 /* The digits that end at `end`. */
 static struct span digits_before(const char *p, const char *end)
 {
-	struct span s = { end, end };
-
-	while (s.at > p && s.at[-1] >= '0' && s.at[-1] <= '9')
-		s.at--;
-	return s;
+	return (struct span){ scan_digits_before(p, end), end };
 }
 
 /* ---- escaped ---- */

@@ -109,7 +109,7 @@ static struct messages_bytes job_amount(struct cell c)
 
 	if (!n || isdigit((unsigned char)c.at[n - 1]) ||
 	    scan_size(c.at, n, SCAN_UNITS_BINARY, &b) != n)
-		return (struct messages_bytes){ PLIM_UNKNOWN, PLIM_UNKNOWN };
+		return messages_unknown;
 	b.low = b.high = b.low + (b.high - b.low) / 2; /* not rounded: no other numbers are meant */
 	return b;
 }
@@ -150,7 +150,6 @@ static void take_row(struct scan_job *job, const struct sacct *t, const struct s
 void scan_sacct(const struct scan_line *head, const char *p, const char *end, scan_job_fn *each,
 		void *ctx)
 {
-	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
 	struct below b = { .p = p, .end = end };
 	struct scan_job job = { .id = "" };
 	struct scan_line dashes;
@@ -167,8 +166,8 @@ void scan_sacct(const struct scan_line *head, const char *p, const char *end, sc
 		if (strlen(job.id) != id.n || memcmp(job.id, id.at, id.n)) {
 			if (job.wording)
 				each(ctx, &job);
-			job = (struct scan_job){ .used = unknown,
-						 .limit = unknown,
+			job = (struct scan_job){ .used = messages_unknown,
+						 .limit = messages_unknown,
 						 .below = b.line };
 			snprintf(job.text, sizeof(job.text), "%s", b.now.text);
 			memcpy(job.id, id.at, id.n);

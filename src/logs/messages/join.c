@@ -231,9 +231,11 @@ static void join_near(struct messages_log *log, size_t i, event_test *fit, uint6
 		}
 }
 
-static int is_assertion(const struct messages_event *e)
+/* A kernel that failed breaks the context: whatever is called next fails, too. */
+static int is_kernels(const struct messages_event *e)
 {
-	return strstr(e->wording->pattern, "Assertion `") != NULL;
+	return strstr(e->wording->pattern, "Assertion `") ||
+	       strstr(e->wording->pattern, "illegal memory access");
 }
 
 static int is_refused(const struct messages_event *e)
@@ -272,7 +274,7 @@ static int is_semaphore(const struct messages_event *e)
 /*
  * What follows from another failure near to it: a library behind an assertion of a kernel, which broke the context; cuBLAS,
  * cuDNN and NCCL that could not start on a full GPU; the same words about a semaphore, whose place is /dev/shm; SGLang's word
- * that a batch was too large; a server that points to the error of its engine; a crash behind a refusal; a buffer of ggml's.
+ * that a batch was too large; a server or a launcher that points to another error; a crash behind a refusal; a buffer of ggml's.
  */
 static void join_followed(struct messages_log *log)
 {
@@ -282,15 +284,17 @@ static void join_followed(struct messages_log *log)
 		event_test *fit;
 		uint64_t lines;
 	} follows[] = {
-		{ "CUBLAS_STATUS", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
-		{ "CUDNN_STATUS", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
-		{ "device-side assert", MESSAGES_NOTHING, is_assertion, INDEX_LINES },
+		{ "CUBLAS_STATUS", MESSAGES_NOTHING, is_kernels, INDEX_LINES },
+		{ "CUDNN_STATUS", MESSAGES_NOTHING, is_kernels, INDEX_LINES },
+		{ "device-side assert", MESSAGES_NOTHING, is_kernels, INDEX_LINES },
 		{ "STATUS_NOT_INITIALIZED", MESSAGES_OTHER, is_refused, HANDLE_LINES },
 		{ "unhandled cuda error", MESSAGES_OTHER, has_reason, HANDLE_LINES },
 		{ "No space left on device", MESSAGES_OTHER, is_semaphore, UINT64_MAX },
 		{ "to lower your batch", MESSAGES_NOTHING, is_refused, HANDLE_LINES },
 		{ "root cause", MESSAGES_OTHER, is_cause, UINT64_MAX },
 		{ "reset by peer", MESSAGES_OTHER, is_cause, UINT64_MAX },
+		{ "exits with return code", MESSAGES_OTHER, is_cause, UINT64_MAX },
+		{ "exitcode : 1 ", MESSAGES_OTHER, is_cause, UINT64_MAX },
 		{ "Segmentation fault", MESSAGES_OTHER, is_refused, HANDLE_LINES },
 		{ "unable to allocate ", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
 		{ "failed to allocate CUDA{", MESSAGES_DEVICE, is_ggml_host, BUFFER_LINES },
@@ -312,13 +316,6 @@ static int is_shorter(const struct messages_event *a, const struct messages_even
 	return a->oom.tried.low != PLIM_UNKNOWN && a->oom.tried.low == b->oom.tried.low &&
 	       a->oom.tried.high == b->oom.tried.high && a->oom.total.low != PLIM_UNKNOWN &&
 	       b->oom.total.low == PLIM_UNKNOWN;
-}
-
-/* The same refusal in short, as a title shows it, with the numbers in what follows. */
-static int is_fuller(const struct messages_event *b, const struct messages_event *a)
-{
-	return b->wording->family == a->wording->family && b->wording->class == MESSAGES_DEVICE &&
-	       is_shorter(b, a);
 }
 
 /* In front of event `i`, beyond what only adds to others. */
@@ -348,7 +345,8 @@ static void join_devices(struct messages_log *log)
 			continue;
 		if (strstr(a->wording->pattern, "OutOfMemoryError$"))
 			a->wording = b->wording; /* the class alone shows less */
-		if (is_fuller(b, a))
+		/* the numbers are in what follows */
+		if (b->wording->family == a->wording->family && is_refused(b) && is_shorter(b, a))
 			a->oom = b->oom;
 		/* the last counts: caught, tried in another way, and failed again */
 		if (b->line > a->line && b->line > a->caught_line)
@@ -406,20 +404,18 @@ static void join_followers(struct messages_log *log)
 	}
 }
 
+static int is_stopped(const struct messages_event *e)
+{
+	return e->wording->class == MESSAGES_STOPPED;
+}
+
 /* A bare SIGKILL near to who says that he ended the job is his. */
 static void join_stopped(struct messages_log *log)
 {
-	struct messages_event *at = log->events.at;
-
-	for (size_t i = 0; i < log->events.n; i++) {
-		for (size_t k = 0; at[i].wording->class == MESSAGES_STOPPED && k < log->events.n;
-		     k++)
-			if (at[k].joined == k && at[k].wording->class == MESSAGES_KILLED &&
-			    at[k].file == at[i].file &&
-			    at[k].line <= at[i].last_line + STOPPED_LINES &&
-			    at[i].line <= at[k].last_line + STOPPED_LINES)
-				join_into(log, k, i);
-	}
+	for (size_t i = 0; i < log->events.n; i++)
+		if (log->events.at[i].joined == i &&
+		    log->events.at[i].wording->class == MESSAGES_KILLED)
+			join_near(log, i, is_stopped, STOPPED_LINES);
 }
 
 #define IMPOSSIBLE ((uint64_t)64 << 40) /* bytes that no machine has */

@@ -53,6 +53,13 @@ const char *scan_digits(const char *p, const char *end, uint64_t *out)
 	return p;
 }
 
+const char *scan_digits_before(const char *from, const char *p)
+{
+	while (p > from && p[-1] >= '0' && p[-1] <= '9')
+		p--;
+	return p;
+}
+
 uint32_t scan_number(const char *p, const char **end)
 {
 	uint32_t v = 0;
@@ -120,10 +127,9 @@ int scan_line_quotes(const struct scan_line *l)
 	const char *end;
 
 	for (size_t i = 0; i < sizeof(compiler) / sizeof(compiler[0]); i++) {
-		const char *at = strstr(l->text, compiler[i]), *p = at;
+		const char *at = strstr(l->text, compiler[i]);
+		const char *p = at ? scan_digits_before(l->text, at) : NULL;
 
-		while (p && p > l->text && p[-1] >= '0' && p[-1] <= '9')
-			p--;
 		if (p && p < at && p > l->text + 1 && p[-1] == ':' &&
 		    scan_number(p, &end) != UINT32_MAX && p[-2] >= '0' && p[-2] <= '9')
 			return 1;

@@ -22,6 +22,7 @@ static inline int messages_known(struct messages_bytes b)
 struct messages_bytes messages_plus(struct messages_bytes a, struct messages_bytes b);
 struct messages_bytes messages_less(struct messages_bytes a, struct messages_bytes b);
 
+extern const struct messages_bytes messages_unknown;
 /* "1.20 GiB", or "120.00 MiB to 140.00 MiB" of a wide range, into a buffer of MESSAGES_SIZE. */
 #define MESSAGES_SIZE 32
 const char *messages_size(char *buffer, struct messages_bytes b);
@@ -167,6 +168,8 @@ struct messages_engine_facts {
 	const char *name;
 	bool on_pytorch;   /* PyTorch is inside */
 	bool trains_never; /* it passes nothing backward and has no optimizer */
+	bool dies_loading; /* mostly: the name of a script that chats or shows says nothing */
+	bool pools;        /* blocks of its own, or it is not known */
 };
 extern const struct messages_engine_facts messages_engines[]; /* by enum messages_engine */
 

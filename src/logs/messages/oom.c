@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-#define UNKNOWN                            \
-	{                                  \
-		PLIM_UNKNOWN, PLIM_UNKNOWN \
-	}
-
 /* A message with all its clauses about other processes is shorter. */
 #define MESSAGE_MAX_BYTES 4096
 
@@ -38,11 +33,10 @@ static int oom_before(const char *text, size_t n, const char *label, struct mess
 
 void scan_oom_start(struct messages_oom *o)
 {
-	static const struct messages_bytes unknown = UNKNOWN;
-
 	*o = (struct messages_oom){ .device = UINT32_MAX };
-	o->tried = o->total = o->free = o->allowed = o->allocated = o->unallocated = unknown;
-	o->private_pools = o->reserved = o->this_process = o->others = unknown;
+	o->tried = o->total = o->free = o->allowed = o->allocated = o->unallocated =
+		messages_unknown;
+	o->private_pools = o->reserved = o->this_process = o->others = messages_unknown;
 }
 
 /* This process is not another one that holds memory. */
@@ -69,7 +63,6 @@ static uint64_t own_least(const struct messages_oom *o)
  */
 static void find_own(struct messages_oom *o, const struct messages_bytes *own, uint32_t candidates)
 {
-	const struct messages_bytes unknown = UNKNOWN;
 	uint64_t held = own_least(o);
 
 	if (!o->processes || o->this_process.low != PLIM_UNKNOWN || held == PLIM_UNKNOWN ||
@@ -80,7 +73,7 @@ static void find_own(struct messages_oom *o, const struct messages_bytes *own, u
 		return;
 	o->own_listed = 1;
 	if (candidates != 1 || o->others.high < own->low) {
-		o->others = unknown;
+		o->others = messages_unknown;
 		return;
 	}
 	o->this_process = *own;
@@ -98,7 +91,7 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 {
 	static const char label[] = "Process ", has[] = " has ";
 	const char *at = text, *end = text + n;
-	struct messages_bytes one, own = UNKNOWN;
+	struct messages_bytes one, own = messages_unknown;
 	uint32_t candidates = 0;
 	uint64_t pid;
 
@@ -120,11 +113,11 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 		}
 	}
 	if (!out->processes && out->this_process.low == PLIM_UNKNOWN)
-		out->others = (struct messages_bytes)UNKNOWN; /* no NVML: it cannot know */
+		out->others = messages_unknown; /* no NVML: it cannot know */
 	/* no one holds nothing: the driver reported no sizes, as under MIG and in some containers */
 	if (out->processes && !out->others.high) {
-		out->others = (struct messages_bytes)UNKNOWN;
-		out->this_process = (struct messages_bytes)UNKNOWN;
+		out->others = messages_unknown;
+		out->this_process = messages_unknown;
 		return;
 	}
 	find_own(out, &own, candidates);
@@ -164,9 +157,7 @@ static int is_blank(char c)
 
 size_t scan_decoration(const char *p, size_t n, int line_start)
 {
-	static const struct {
-		const char *open, *close;
-	} prefixes[] = { { "[rank", "]:" }, { "[default", "]:" } };
+	static const char *const prefixes[] = { "[rank", "[default" };
 	size_t i;
 
 	if (n > 1 && p[0] == '\033' && p[1] == '[') {
@@ -175,12 +166,12 @@ size_t scan_decoration(const char *p, size_t n, int line_start)
 		return i < n ? i + 1 : n;
 	}
 	for (size_t k = 0; line_start && k < sizeof(prefixes) / sizeof(prefixes[0]); k++) {
-		i = strlen(prefixes[k].open);
-		if (n <= i || memcmp(p, prefixes[k].open, i))
+		i = strlen(prefixes[k]);
+		if (n <= i || memcmp(p, prefixes[k], i))
 			continue;
 		for (; i < n && p[i] >= '0' && p[i] <= '9'; i++)
 			;
-		if (n - i >= 2 && !memcmp(p + i, prefixes[k].close, 2))
+		if (n - i >= 2 && !memcmp(p + i, "]:", 2))
 			return i + 2;
 	}
 	return line_start ? scan_container(p, p + n) : 0;

@@ -257,7 +257,10 @@ static void take_scan(struct scan *s, struct messages_event *e)
 {
 	struct messages_event *k;
 
-	s->has_event |= e->wording->class < MESSAGES_DETAIL;
+	/* a launcher that does not know why leaves it to someone's words */
+	s->has_event |= e->wording->class < MESSAGES_OTHER ||
+			(e->wording->class == MESSAGES_OTHER &&
+			 (e->wording->sure || e->wording->family != MESSAGES_LAUNCHER));
 	if (e->wording->class == MESSAGES_DETAIL && scan_event_is_kernels(e)) {
 		k = kill_of(s, e);
 		if (k)

@@ -46,6 +46,8 @@ int scan_line_quotes(const struct scan_line *l);
 int scan_line_denies(const struct scan_line *l, const char *at, int titled);
 /* Where the digits at `p` end, `p`: there are none.  A number too large is PLIM_UNKNOWN. */
 const char *scan_digits(const char *p, const char *end, uint64_t *out);
+/* Where the digits begin that end at `p`. */
+const char *scan_digits_before(const char *from, const char *p);
 /*
  * How much of [p, end) is the name of a container that docker compose puts in front of a line ("trainer-1  | "); 0: there is
  * none.
@@ -224,16 +226,17 @@ void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t
 
 /* How the word's value shows that no more of it can help. */
 enum scan_spent {
-	SCAN_SET_SEEN,  /* by the word alone; where it stands first */
-	SCAN_SET_NONE,  /* by the word alone, on a line that names no layers */
-	SCAN_SET_ON,    /* switched on */
-	SCAN_SET_OFF,   /* switched off, or 0 */
-	SCAN_SET_ONE,   /* 1 or less */
-	SCAN_SET_MOST,  /* nearly all: 0.93 and more */
-	SCAN_SET_FEW,   /* 4 or less; the value counts */
-	SCAN_SET_SHORT, /* 1024 or less; the value counts */
-	SCAN_SET_MUCH,  /* more than 1024 */
-	SCAN_SET_LATE   /* the number right behind it is that of an epoch behind many others */
+	SCAN_SET_SEEN,   /* by the word alone; where it stands first */
+	SCAN_SET_NONE,   /* by the word alone, on a line that names no layers */
+	SCAN_SET_ON,     /* switched on */
+	SCAN_SET_OFF,    /* switched off, or 0 */
+	SCAN_SET_ONE,    /* 1 or less */
+	SCAN_SET_MOST,   /* nearly all: 0.93 and more */
+	SCAN_SET_FEW,    /* 4 or less; the value counts */
+	SCAN_SET_SHORT,  /* 1024 or less; the value counts */
+	SCAN_SET_MUCH,   /* more than 1024 */
+	SCAN_SET_LOADER, /* the name of what loads */
+	SCAN_SET_LATE    /* the number right behind it is that of an epoch behind many others */
 };
 struct scan_setting {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */

@@ -77,13 +77,6 @@ static void find_in(const struct messages_log *log, uint32_t file, enum messages
 			out->set[i] = f->set[i];
 }
 
-/* Who mostly dies at the load: the name of a script that chats or shows says nothing of the moment. */
-static int dies_loading(enum messages_engine e)
-{
-	return e == E(LLAMA_CPP) || e == E(LLAMA_CPP_PYTHON) || e == E(EXLLAMA) ||
-	       e == E(KOBOLDCPP) || e == E(WHISPER_CPP) || e == E(SD_CPP);
-}
-
 /* What it was doing, by words of no one's or of this engine: another's in the log tell what that one does. */
 static void find_activity(const struct messages_log *log, uint32_t file,
 			  struct messages_context *out)
@@ -96,7 +89,8 @@ static void find_activity(const struct messages_log *log, uint32_t file,
 
 		if (!line || !cue->activity || (cue->engine && cue->engine != out->engine))
 			continue;
-		if (!cue->engine && cue->activity == A(GENERATING) && dies_loading(out->engine))
+		if (!cue->engine && cue->activity == A(GENERATING) &&
+		    messages_engines[out->engine].dies_loading)
 			continue;
 		out->activity = cue->activity;
 		out->activity_line = line;
@@ -120,7 +114,7 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 	const struct messages_file *f = &log->files.at[e->file];
 
 	out->script = f->script[0] ? f->script : NULL;
-	if (out->activity || dies_loading(out->engine))
+	if (out->activity || messages_engines[out->engine].dies_loading)
 		return;
 	out->activity = scan_script_does(outer_name(e));
 	out->activity_line = out->activity ? e->line : 0;
@@ -129,12 +123,6 @@ static void find_script(const struct messages_log *log, const struct messages_ev
 		out->activity_line = out->activity ? f->script_line : 0;
 		out->activity_cue = out->activity ? out->script : NULL;
 	}
-}
-
-/* A script that trains, by its name in the traceback. */
-static int is_training_script(const struct messages_event *e)
-{
-	return scan_script_does(outer_name(e)) == A(TRAINING);
 }
 
 /* Words of another file belong to a failure only where the two report one death. */
@@ -209,7 +197,7 @@ static void settle_activity(const struct messages_event *e, struct messages_cont
 		out->activity = A(STARTING);
 	/* a training script that loads or draws by a pipeline trains */
 	if ((out->activity == A(GENERATING) || out->activity == A(LOADING)) &&
-	    out->engine == E(DIFFUSERS) && is_training_script(e))
+	    out->engine == E(DIFFUSERS) && scan_script_does(outer_name(e)) == A(TRAINING))
 		out->activity = A(TRAINING);
 }
 

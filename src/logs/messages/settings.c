@@ -4,6 +4,7 @@
  */
 #include "scan.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,7 @@ static int judge_setting(enum scan_spent how, const char *value, double number)
 	case SCAN_SET_FEW: return number < 0 ? -1 : number <= FEWEST;
 	case SCAN_SET_SHORT: return number <= 0 ? -1 : number <= SHORTEST;
 	case SCAN_SET_MUCH: return number <= 0 ? -1 : number > SHORTEST;
+	case SCAN_SET_LOADER: return strstr(value, "Loader") ? 1 : -1;
 	case SCAN_SET_OFF: return is_off ? 1 : number > 0 ? 0 : -1;
 	default: return is_off ? 0 : is_on ? 1 : -1;
 	}
@@ -155,6 +157,20 @@ int scan_setting_is_old(const struct messages_set *sets, const struct scan_setti
 	return s->spent == SCAN_SET_SEEN && set->line && set->spent == 1 && set->value < 0;
 }
 
+#define TRIED_FAR 32 /* between a word and what was tried of it */
+
+/* "a smaller batch size. I tried 4, 2 and 1": the last one; without such words the value as it is. */
+static const char *last_tried(const char *behind, const char *stop)
+{
+	size_t n = (size_t)(stop - behind);
+	const char *p = memmem(behind, n < TRIED_FAR ? n : TRIED_FAR, "tried ", 6), *last = behind;
+
+	for (p = p ? p + 6 : stop; p < stop && strchr("0123456789, and", *p); p++)
+		if (isdigit((unsigned char)*p) && !isdigit((unsigned char)p[-1]))
+			last = p;
+	return last;
+}
+
 /* What the value behind the word shows; .line 0: nothing. */
 static struct messages_set value_seen(const struct scan_setting *s, const char *start,
 				      const char *at, const char *stop, uint64_t line)
@@ -170,6 +186,8 @@ static struct messages_set value_seen(const struct scan_setting *s, const char *
 		behind--; /* a value's first digit, in a word that was too short without it */
 	if (behind < stop && setting_is_name(*behind) && setting_is_name(behind[-1]))
 		return (struct messages_set){ 0 }; /* another name */
+	if (s->spent == SCAN_SET_ONE)
+		behind = last_tried(behind, stop);
 	n = value_behind(behind, stop, value);
 	number = strtod(value, &end);
 	if (!n || *end || value[0] == '-')

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const struct messages_bytes messages_unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
+
 #define KIB ((uint64_t)1 << 10)
 
 /* "1900,00 MiB": how many digits stand behind a comma, which parts thousands only if they are three. */

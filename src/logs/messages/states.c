@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
-
 /* A text of which only [p, end) is there. */
 struct part {
 	const char *p, *end;
@@ -56,28 +54,32 @@ static struct messages_bytes exactly(uint64_t bytes)
 	return (struct messages_bytes){ bytes, bytes };
 }
 
+/* The size at `at`, behind blanks; NULL: there is none. */
+static struct messages_bytes size_at(struct part t, const char *at, enum scan_unit_kind units)
+{
+	struct messages_bytes out;
+
+	while (at && at < t.end && *at == ' ')
+		at++;
+	return at && scan_size(at, (size_t)(t.end - at), units, &out) ? out : messages_unknown;
+}
+
 /* ---- memory_summary() ---- */
 
 /* The cell `column` of the row: "| Allocated memory      |  21300 MiB |  22000 MiB |". */
 static struct messages_bytes cell(struct part t, const char *row, int column)
 {
 	const char *at = find_state(t, row);
-	struct messages_bytes out = unknown;
 
 	for (int i = 0; at && i <= column; i++) {
 		at = memchr(at, '|', (size_t)(t.end - at));
 		at = at ? at + 1 : NULL;
 	}
-	while (at && at < t.end && *at == ' ')
-		at++;
-	if (!at || !scan_size(at, (size_t)(t.end - at), SCAN_UNITS_ANY, &out))
-		return unknown;
-	return out;
+	return size_at(t, at, SCAN_UNITS_ANY);
 }
 
 static int read_summary(struct part t, struct messages_state *s)
 {
-	s->kind = MESSAGES_STATE_SUMMARY;
 	s->device = (uint32_t)number_behind(t, "device ID");
 	s->ooms = number_behind(t, "CUDA OOMs:");
 	s->retries = number_behind(t, "cudaMalloc retries:");
@@ -93,7 +95,6 @@ static int read_summary(struct part t, struct messages_state *s)
 
 static int read_stats(struct part t, struct messages_state *s)
 {
-	s->kind = MESSAGES_STATE_STATS;
 	s->ooms = number_behind(t, "num_ooms'");
 	s->retries = number_behind(t, "num_alloc_retries'");
 	s->allocated = exactly(number_behind(t, "allocated_bytes.all.current'"));
@@ -127,7 +128,6 @@ static int read_info(struct part t, struct messages_state *s)
 		if (total == PLIM_UNKNOWN || !is_at(at, end, ")") || total < LEAST_TOTAL ||
 		    free_bytes > total)
 			continue;
-		s->kind = MESSAGES_STATE_INFO;
 		s->free = exactly(free_bytes);
 		s->total = exactly(total);
 		return 1;
@@ -140,17 +140,12 @@ static int read_info(struct part t, struct messages_state *s)
 static struct messages_bytes size_behind(struct part t, const char *words)
 {
 	const char *at = find_state(t, words);
-	struct messages_bytes out = unknown;
 
-	at = at ? at + strlen(words) : NULL;
-	if (!at || !scan_size(at, (size_t)(t.end - at), SCAN_UNITS_BINARY, &out))
-		return unknown;
-	return out;
+	return size_at(t, at ? at + strlen(words) : NULL, SCAN_UNITS_BINARY);
 }
 
 static int read_deepspeed(struct part t, struct messages_state *s)
 {
-	s->kind = MESSAGES_STATE_DEEPSPEED;
 	s->allocated = size_behind(t, "MA ");
 	s->allocated_peak = size_behind(t, "Max_MA ");
 	s->reserved = size_behind(t, " CA ");
@@ -165,11 +160,10 @@ static int read_deepspeed(struct part t, struct messages_state *s)
 /* "22000MiB / 24576MiB" in the line. */
 static int read_smi(struct part t, struct messages_state *s)
 {
-	const char *slash = find_state(t, "MiB / "), *from = slash, *at;
+	const char *slash = find_state(t, "MiB / "), *at;
+	const char *from = slash ? scan_digits_before(t.p, slash) : NULL;
 	uint64_t used, total;
 
-	while (from && from > t.p && from[-1] >= '0' && from[-1] <= '9')
-		from--;
 	if (!slash || from == slash)
 		return 0;
 	for (at = slash + strlen("MiB /"); at < t.end && *at == ' ';)
@@ -179,7 +173,6 @@ static int read_smi(struct part t, struct messages_state *s)
 	if (used == PLIM_UNKNOWN || total == PLIM_UNKNOWN || !is_at(at, t.end, "MiB") ||
 	    used > total || total > MIB_MOST)
 		return 0;
-	s->kind = MESSAGES_STATE_SMI;
 	s->used = exactly(used << 20);
 	s->total = exactly(total << 20);
 	return 1;
@@ -188,12 +181,10 @@ static int read_smi(struct part t, struct messages_state *s)
 /* "|    0   N/A  N/A      1893      C   python train.py    9120MiB |", without the two columns of MIG in older ones. */
 static int read_process(struct part t, struct messages_state *s)
 {
-	const char *at = t.p, *ids = find_state(t, "N/A  N/A"), *unit = find_state(t, "MiB |"),
-		   *from = unit;
+	const char *at = t.p, *ids = find_state(t, "N/A  N/A"), *unit = find_state(t, "MiB |");
+	const char *from = unit ? scan_digits_before(t.p, unit) : NULL;
 	uint64_t device, bytes;
 
-	while (from && from > t.p && from[-1] >= '0' && from[-1] <= '9')
-		from--;
 	if (!unit || from == unit)
 		return 0;
 	while (at < unit && (*at < '0' || *at > '9'))
@@ -202,7 +193,6 @@ static int read_process(struct part t, struct messages_state *s)
 	at = ids ? ids + strlen("N/A  N/A") : at;
 	while (at < unit && *at == ' ')
 		at++;
-	s->kind = MESSAGES_STATE_PROCESS;
 	s->device = device < UINT32_MAX ? (uint32_t)device : UINT32_MAX;
 	s->pid = digits_at(&at, unit);
 	bytes = digits_at(&from, unit);
@@ -227,17 +217,8 @@ int scan_state(enum messages_state_kind kind, const char *start, const char *end
 	};
 	const struct part t = { start, end };
 
-	*out = (struct messages_state){ .device = UINT32_MAX,
-					.pid = PLIM_UNKNOWN,
-					.ooms = PLIM_UNKNOWN,
-					.retries = PLIM_UNKNOWN,
-					.allocated = unknown,
-					.allocated_peak = unknown,
-					.reserved = unknown,
-					.reserved_peak = unknown,
-					.unreleasable = unknown,
-					.used = unknown,
-					.free = unknown,
-					.total = unknown };
+	/* all of it unknown */
+	memset(out, 0xff, sizeof(*out));
+	out->kind = kind;
 	return readers[kind](t, out);
 }

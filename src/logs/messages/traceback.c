@@ -1,6 +1,7 @@
 /* Python tracebacks: what the program was doing, and which of the user's own lines it was at. */
 #include "scan.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -56,13 +57,6 @@ static void copy_end(char *to, size_t size, const char *from, size_t n)
 	to[n - skip] = 0;
 }
 
-static void copy_start(char *to, size_t size, const char *from, size_t n)
-{
-	n = n < size ? n : size - 1;
-	memcpy(to, from, n);
-	to[n] = 0;
-}
-
 /*
  * Where a line of code is indented below its frame; NULL: it is not.  What loggers put in front of
  * lines is as long for both.
@@ -91,7 +85,7 @@ static void read_traceback_source(struct messages_frame *f, const struct scan_li
 		p++;
 	if (!strncmp(p, "File \"", 6) || strspn(p, "^~ ") == (size_t)(end - p))
 		return;
-	copy_start(f->source, sizeof(f->source), p, (size_t)(end - p));
+	snprintf(f->source, sizeof(f->source), "%.*s", (int)((size_t)(end - p)), p);
 }
 
 /* The function, and of a traceback whose line feeds are lost the line of code behind it. */
@@ -99,10 +93,10 @@ static void read_function(struct messages_frame *f, const char *p, const char *e
 {
 	size_t n = is_whole ? (size_t)(end - p) : strcspn(p, " ");
 
-	copy_start(f->function, sizeof(f->function), p, n);
+	snprintf(f->function, sizeof(f->function), "%.*s", (int)(n), p);
 	p += n + strspn(p + n, " ");
 	if (!is_whole && p < end)
-		copy_start(f->source, sizeof(f->source), p, (size_t)(end - p));
+		snprintf(f->source, sizeof(f->source), "%.*s", (int)((size_t)(end - p)), p);
 }
 
 /* The first frame of the line from `p` on; where the next one is looked for, NULL: there is none. */
@@ -289,10 +283,8 @@ static int is_trained(const char *text, const char *at, const char *end)
 /* tqdm's "| 12/500 [00:01<": the number in front of the slash; PLIM_UNKNOWN of a bar that is over. */
 static int bar_step(const char *text, const char *slash, const char *end, uint64_t *step)
 {
-	const char *p = slash, *q = slash + 1;
+	const char *p = scan_digits_before(text, slash), *q = slash + 1;
 
-	while (p > text && is_digit(p[-1]))
-		p--;
 	while (q < end && is_digit(*q))
 		q++;
 	if (p == slash || q == slash + 1 || p - text < 2 || p[-1] != ' ' ||

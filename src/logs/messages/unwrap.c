@@ -203,6 +203,14 @@ static int is_broken(struct piece l, struct piece next, struct piece head, const
 	return s->by_words ? is_filled(l, next, s) : is_cut(l, next, head, s);
 }
 
+/* Lines of one width, and the rest behind them, in a text that has longer lines: a message that a terminal broke. */
+static int is_alike_wide(struct piece l, struct piece next, struct piece head)
+{
+	return l.width >= WIDTH_LEAST && next.width && next.width <= l.width &&
+	       (next.width == l.width || head.width == l.width) && !is_edge(l) && !is_row(l) &&
+	       !is_row(next) && !is_start(next, l);
+}
+
 #define AROUND 64 /* bytes on either side of a break, in which a wording may go on */
 
 /* Does a wording begin in the line and go on in the next one? */
@@ -243,7 +251,7 @@ size_t scan_unwrap(const struct scan_anchors *a, const char *p, size_t n, char *
 	s.by_words = is_by_words(p, end, &s);
 	while (next && next < end) {
 		const char *behind;
-		int by_width;
+		int by_width, alike;
 		struct piece l = piece_at(next, end, s.marked, &next), below = { next, next, 0 };
 
 		if (next && next < end)
@@ -252,8 +260,9 @@ size_t scan_unwrap(const struct scan_anchors *a, const char *p, size_t n, char *
 		for (const char *c = l.from; c < l.to; c++)
 			to[written++] = *c == SCAN_JOINT ? ' ' : *c;
 		by_width = may_be_broken && is_broken(l, below, head, &s);
-		if (by_width || is_inside_wording(a, l, below)) {
-			if (s.by_words || !by_width)
+		alike = !by_width && is_alike_wide(l, below, joints ? head : below);
+		if (by_width || alike || is_inside_wording(a, l, below)) {
+			if (!alike && (s.by_words || !by_width))
 				to[written++] = ' ';
 			joints++;
 			joined++;

@@ -37,16 +37,6 @@ int findings_is_pytorch(const struct messages_context *c)
 	return advice_fits(advice_cached | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine);
 }
 
-/* Does it work step by step on PyTorch, as far as the text shows? */
-int findings_has_steps(const struct messages_event *e, const struct messages_context *c)
-{
-	return findings_is_pytorch(c) && e->traceback.moment != MESSAGES_LOADING &&
-	       !strstr(e->wording->pattern, "THCudaCheck") && /* releases that record nothing */
-	       advice_fits(advice_torch | 1ULL << MESSAGES_ENGINE_UNKNOWN, c->engine) &&
-	       (c->activity == MESSAGES_DOING_UNKNOWN || c->activity == MESSAGES_DOING_TRAINING ||
-		c->activity == MESSAGES_DOING_EVALUATION);
-}
-
 /* Would what others hold have served the request?  Where it would not, they are not the first to look at. */
 static int would_serve(const struct messages_event *e, const struct findings_told *t)
 {
@@ -273,6 +263,8 @@ static uint64_t facts_of(const struct messages_event *e, const struct findings_t
 		    F(ELSEWHERE)) |
 	       when(is_fork(e, c), F(FORK)) | when(findings_one_buffer(e, c), F(ONE_BUFFER)) |
 	       when(findings_own_heap(e), F(HEAP)) |
+	       when(strstr(e->wording->pattern, "THCudaCheck") || strstr(e->text, " cached)"),
+		    F(EARLY)) |
 	       when(facts & F(OUTSIDE) || t->bound_by == FINDINGS_BOUND_OTHER_PROCESS, F(HELD)) |
 	       when(c->set[MESSAGES_SET_DECODING].line, F(DECODING)) |
 	       when(facts & F(WINDOWS) || e->oom.old_format ||

@@ -313,7 +313,6 @@ int findings_own_limit(const struct messages_event *e);
 int findings_own_heap(const struct messages_event *e);
 int findings_one_buffer(const struct messages_event *e, const struct messages_context *c);
 int findings_is_pytorch(const struct messages_context *c);
-int findings_has_steps(const struct messages_event *e, const struct messages_context *c);
 
 enum findings_advice { FINDINGS_HELPS, FINDINGS_USELESS, FINDINGS_CERTAINTY, FINDINGS_LISTS };
 
@@ -363,7 +362,7 @@ const char *diagnose_headline(const struct diagnose_text *x, const struct findin
 const char *diagnose_held(const struct diagnose_text *x, const struct findings_told *t,
 			  struct plim_err *err);
 const char *diagnose_open(const struct diagnose_text *x, const struct findings_told *t,
-			  const struct messages_context *c, struct plim_err *err);
+			  const struct messages_context *c, const struct lines *certainty);
 
 /* Its verdict, with the sentences and the advice. */
 enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdict *v,

@@ -245,7 +245,7 @@ enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdic
 	findings_advise(e, &t, &out->context, &advised);
 	v->headline = diagnose_headline(x, &t, &out->context, err);
 	out->held = diagnose_held(x, &t, err);
-	out->open = diagnose_open(x, &t, &out->context, err);
+	out->open = diagnose_open(x, &t, &out->context, &advised.lists[FINDINGS_CERTAINTY]);
 	st = v->headline ? lines_keep(&evidence, &v->evidence, &v->evidence_count)
 			 : mem_status(err);
 	if (!st)

@@ -293,14 +293,17 @@ static const char *device_held(const struct diagnose_text *x, const struct findi
 	if (messages_known(o->reserved))
 		say_own(x->event, t, own, sizeof(own));
 	else
-		snprintf(own, sizeof(own), "this process, %s", messages_size(a, o->allocated));
+		snprintf(own, sizeof(own), "this process, %s",
+			 messages_size(a, messages_known(o->this_process) ? o->this_process
+									  : o->allocated));
 	if (o->processes)
 		say_holders(o, others, sizeof(others));
 	else if (messages_known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN)
 		snprintf(others, sizeof(others), "; %s by others or outside PyTorch",
 			 messages_size(a, t->outside));
 	else if (messages_known(o->total) && messages_known(o->allocated) &&
-		 !messages_known(o->reserved) && o->total.low > o->allocated.high)
+		 !messages_known(o->reserved) && !messages_known(o->free) &&
+		 o->total.low > o->allocated.high)
 		snprintf(others, sizeof(others), "; %s cached, free or held by others",
 			 messages_size(a, messages_less(o->total, o->allocated)));
 	else if (messages_known(o->others) && o->others.high && !messages_known(o->total))
@@ -346,21 +349,19 @@ static int held_little(const struct messages_oom *o)
 	return messages_known(own) && messages_known(o->tried) && own.high < o->tried.low;
 }
 
-/* A recording decides it for a program that works step by step on PyTorch. */
+/* A recording decides it, if one is advised (data/advice.rows), of a program that works step by step. */
 const char *diagnose_open(const struct diagnose_text *x, const struct findings_told *t,
-			  const struct messages_context *c, struct plim_err *err)
+			  const struct messages_context *c, const struct lines *certainty)
 {
 	const char *leak = may_be(t, FINDINGS_CAUSE_LEAK) ? "a leak" : NULL;
 	const char *gaps = may_be(t, FINDINGS_CAUSE_FRAGMENTATION) ? "gaps" : NULL;
 	int shown = c->script && !x->redacts;
 
-	if (t->cause || (!leak && !gaps) || x->event->wording->class != MESSAGES_DEVICE ||
-	    held_little(&x->event->oom) || !findings_has_steps(x->event, c) ||
-	    t->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
-	    t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+	if (t->cause || (!leak && !gaps) || held_little(&x->event->oom) || !certainty->n ||
+	    !strstr(certainty->at[0], "plimsoll record -- python train.py"))
 		return NULL;
-	return arena_text(x->arena, err, "%s%s%s or too much? plimsoll record -- %s%s decides",
-			  leak ? leak : "", leak && gaps ? "," : "",
-			  gaps ? (leak ? " gaps" : gaps) : "", shown ? "python " : "",
-			  shown ? c->script : "COMMAND");
+	return arena_text(x->arena, certainty->err,
+			  "%s%s%s or too much? plimsoll record -- %s%s decides", leak ? leak : "",
+			  leak && gaps ? "," : "", gaps ? (leak ? " gaps" : gaps) : "",
+			  shown ? "python " : "", shown ? c->script : "COMMAND");
 }

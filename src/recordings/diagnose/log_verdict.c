@@ -327,18 +327,6 @@ static int larger_than_all(const struct messages_event *e, const struct findings
 	return messages_known(e->used) && messages_known(o->total) && e->used.low > o->total.high;
 }
 
-/* Engines that ask the driver for what they need, and keep no cache of blocks: nothing but size can be to blame. */
-static int is_uncached(const struct messages_context *c)
-{
-	switch (c->engine) {
-	case MESSAGES_ENGINE_UNKNOWN:
-	case MESSAGES_ENGINE_RAPIDS:
-	case MESSAGES_ENGINE_CUPY:
-	case MESSAGES_ENGINE_JULIA: return 0; /* a pool of blocks */
-	default: return !findings_is_pytorch(c);
-	}
-}
-
 /* Someone else has the GPU, or only the driver speaks: what this one needs may have fitted. */
 static int may_be_others(const struct messages_event *e, const struct findings_told *t)
 {
@@ -363,14 +351,12 @@ static int are_alike(const struct messages_oom *o, struct messages_bytes own)
 	return !least || (n > 1 && most - least <= most / ALIKE_PART);
 }
 
-static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
-
 static int ranks_of(const struct messages_event *e, const struct messages_context *c)
 {
 	const struct messages_oom *o = &e->oom;
 
 	if (o->processes && (e->rank_count || c->set[MESSAGES_SET_LAUNCHER].line))
-		return are_alike(o, unknown) ? 2 : 1;
+		return are_alike(o, messages_unknown) ? 2 : 1;
 	/* several of one size, as copies of one program are */
 	return o->processes > 1 && messages_known(o->this_process) && o->this_process.low &&
 	       are_alike(o, o->this_process);
@@ -381,9 +367,10 @@ void findings_judge_message(const struct messages_event *e, const struct message
 {
 	uint64_t slack;
 
-	*t = (struct findings_told){
-		.request = unknown, .bound = unknown, .room = unknown, .outside = unknown
-	};
+	*t = (struct findings_told){ .request = messages_unknown,
+				     .bound = messages_unknown,
+				     .room = messages_unknown,
+				     .outside = messages_unknown };
 	t->ranks = ranks_of(e, c);
 	judge_bound(e, t);
 	if (messages_known(t->room) && messages_known(t->request) &&
@@ -398,7 +385,9 @@ void findings_judge_message(const struct messages_event *e, const struct message
 	if (larger_than_all(e, t)) {
 		t->ranked[0] = FINDINGS_CAUSE_CAPACITY;
 		t->ranked_count = 1;
-	} else if (e->wording->class == MESSAGES_DEVICE && is_uncached(c) && t->ranked_count) {
+	} else if (e->wording->class == MESSAGES_DEVICE &&
+		   (!messages_engines[c->engine].pools && !findings_is_pytorch(c)) &&
+		   t->ranked_count) {
 		t->ranked[0] =
 			FINDINGS_CAUSE_CAPACITY; /* or someone else's memory: no cause is certain */
 		t->ranked_count = 1;
