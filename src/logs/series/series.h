@@ -281,7 +281,7 @@ struct series_row_value {
 	double value;
 };
 
-/* Lines of a text that are no rows, by a bit of each. */
+/* Lines of a text that are not rows, by a bit of each. */
 struct series_titles {
 	uint64_t at[64];
 };
@@ -329,7 +329,7 @@ struct series_run {
 	const char *unknown[2]; /* names that recur in a text without a known one */
 	uint64_t
 		before; /* offset of the first step or epoch of a text, if rows before it are not of the training; else 0 */
-	uint64_t results;   /* series of a text that are no course */
+	uint64_t results;   /* series of a text that are not a course */
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */
