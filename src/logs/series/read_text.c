@@ -867,6 +867,16 @@ static bool is_evaluate(struct line_reading *g, const char *p, const char *end)
 	return true;
 }
 
+/* Where the text begins that belongs to the next number: "top-1 acc" is a name with this one in it. */
+static const char *behind_number(const char *line, const char *says, const char *p)
+{
+	if (says <= line + 1 || says[-1] != '-' || !isalpha((unsigned char)says[-2]))
+		return p;
+	while (says > line && text_line_is_word((unsigned char)says[-1]))
+		says--;
+	return says;
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -915,11 +925,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 			continue;
 		}
 		take_number(g, line, gap, says, &p, end, value);
-		gap = p;
-		/* "top-1 acc": a part of a name. */
-		if (says > line + 1 && says[-1] == '-' && isalpha((unsigned char)says[-2]))
-			for (gap = says; gap > line && text_line_is_word((unsigned char)gap[-1]);)
-				gap--;
+		gap = behind_number(line, says, p);
 	}
 	/* "[1/5] epoch 3": a fold, or something else that epochs are within. */
 	if (g->run->row_rank == UNNAMED && !isnan(g->run->row_epoch))

@@ -417,17 +417,21 @@ def comprehended(ctx: Context) -> None:
                 continue
             if ctx.any_backward(trace) or ctx.result_is_fed(event.function) or frozen(ctx, {e.receiver or e.attr for e in called}, trace):
                 continue
-            source, what = ctx.program.source, event.source
-            if value.kind not in values.TENSORS or value.graph != values.YES:
-                if not value.graph and not any(ctx.program.needs_gradients(ctx.program.called_function(e)) for e in called):
-                    ctx.report("PLM110", called[0].node, "the model builds a graph for every batch here: model.eval() does not stop that",
-                               confidence=HIGH if called[0].of is not None and called[0].of.strong else MEDIUM,
-                               evidence=["the comprehension keeps no graph, and none is needed to make what it keeps; no torch.no_grad() is around it"])
-                continue
-            ctx.report("PLM103", event.node, "the comprehension keeps every output with its graph: model.eval() does not stop that",
-                       confidence=HIGH if value.strong and (ctx.program.callers.get(event.function) or not isinstance(event.stmt, ast.Return)) else MEDIUM,
-                       edits=[source.after(what, ".detach().cpu()")] if isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else [],
-                       evidence=[f"line {called[0].node.lineno}: {source.segment(called[0].call.func)}() is called for each, and no torch.no_grad() is around it"])
+            _tell_comprehended(ctx, event, value, called)
+
+
+def _tell_comprehended(ctx: Context, event: Event, value: values.Value, called: list[Event]) -> None:
+    source, what = ctx.program.source, event.source
+    if value.kind not in values.TENSORS or value.graph != values.YES:
+        if not value.graph and not any(ctx.program.needs_gradients(ctx.program.called_function(e)) for e in called):
+            ctx.report("PLM110", called[0].node, "the model builds a graph for every batch here: model.eval() does not stop that",
+                       confidence=HIGH if called[0].of is not None and called[0].of.strong else MEDIUM,
+                       evidence=["the comprehension keeps no graph, and none is needed to make what it keeps; no torch.no_grad() is around it"])
+        return
+    ctx.report("PLM103", event.node, "the comprehension keeps every output with its graph: model.eval() does not stop that",
+               confidence=HIGH if value.strong and (ctx.program.callers.get(event.function) or not isinstance(event.stmt, ast.Return)) else MEDIUM,
+               edits=[source.after(what, ".detach().cpu()")] if isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else [],
+               evidence=[f"line {called[0].node.lineno}: {source.segment(called[0].call.func)}() is called for each, and no torch.no_grad() is around it"])
 
 
 def _born_in(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
