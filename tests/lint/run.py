@@ -343,7 +343,7 @@ class Rules(unittest.TestCase):
                 self.assertTrue({f.place.line for f in lint(catalogue.PREAMBLE + text).findings if f.id == rule} <= {f.place.line for f in alone.findings}, f"{name} {rule}")
 
     def test_what_a_test_runs(self) -> None:
-        """A function that pytest or unittest calls and that checks something is no evaluation; a script that is called test_x.py may be one."""
+        """A function that pytest or unittest calls and that checks something is not an evaluation; a script that is called test_x.py may be one."""
         body = "    net.eval()\n    for x in DataLoader(dataset):\n        out = net(x)\n        {} out.sum().item() > 0\n"
         for head, path, word, found in (("def test_net(net: nn.Module):\n", "test_net.py", "assert", False), ("def test_net(net: nn.Module):\n", "net.py", "assert", True),
                                         ("def test_net(net: nn.Module):\n", "test_net.py", "yield", True), ("def run(net: nn.Module):\n", "test_net.py", "assert", True)):

@@ -91,17 +91,17 @@ static void fill_judged(struct plim_whatif_run *run, const struct allocator_outc
 	widen(run, o);
 }
 
-/* With waits of either length. */
+/* With waits of either length, or with long ones alone. */
 static enum plim_status judge_waits(struct mem *m, const struct program *p,
 				    const struct allocator_trial *trial,
-				    const struct allocator_bounds *bounds,
+				    const struct allocator_bounds *bounds, int waits_long,
 				    struct plim_whatif_run *run, struct plim_err *err)
 {
 	struct allocator_trial other = *trial;
 	struct allocator_outcome o;
 	enum plim_status st = PLIM_OK;
 
-	for (int waits_long = 0; !st && waits_long <= trial->own_allocator; waits_long++) {
+	for (; !st && waits_long <= trial->own_allocator; waits_long++) {
 		other.waits_long = waits_long;
 		st = allocator_try(m, p, &other, bounds, ALLOCATOR_RECORDED, &o, err);
 		if (!st)
@@ -125,7 +125,7 @@ static enum plim_status judge_streams(struct mem *m, const struct program *p,
 		st = program_delayed(m, p, times, &other, &any, err);
 		if (st || !any)
 			return st;
-		st = judge_waits(m, &other, trial, bounds, run, err);
+		st = judge_waits(m, &other, trial, bounds, 0, run, err);
 		program_delayed_free(m, &other);
 	}
 	return st;
@@ -156,8 +156,8 @@ enum plim_status allocator_judge(struct mem *m, const struct program *p,
 		if (!st)
 			widen(run, &o);
 	}
-	if (!st && trial->own_allocator)
-		st = judge_waits(m, p, trial, bounds, run, err);
+	if (!st)
+		st = judge_waits(m, p, trial, bounds, 1, run, err);
 	if (!st)
 		st = judge_streams(m, p, trial, bounds, run, err);
 	if (st || bounds->limit_bytes == UINT64_MAX || !bounds->limit_bytes)

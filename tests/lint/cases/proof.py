@@ -95,7 +95,7 @@ class Neighbours:
             for x, y in loader:
                 feats.append(model(x.cuda()))
         self.bank = torch.cat(feats).t()
-#: good 103 weights are no results
+#: good 103 weights are not results
 def groups():
     model.eval()
     kept = []
