@@ -36,9 +36,20 @@ static void unmap(void *self, uint64_t addr, uint64_t bytes, uint64_t handle)
 	(void)self, (void)addr, (void)bytes, (void)handle;
 }
 
-static uint64_t mark(void *self, uint64_t stream)
+static int alias(void *self, uint64_t from, uint64_t to, uint64_t bytes, uint64_t handle)
 {
-	(void)self, (void)stream;
+	(void)self, (void)from, (void)to, (void)bytes, (void)handle;
+	return 1;
+}
+
+static void drop(void *self, uint64_t addr, uint64_t bytes)
+{
+	(void)self, (void)addr, (void)bytes;
+}
+
+static uint64_t mark(void *self, uint64_t stream, uint64_t old)
+{
+	(void)self, (void)stream, (void)old;
 	return 1;
 }
 
@@ -74,8 +85,8 @@ static double one(const struct kind *k, int compares)
 {
 	static uint64_t live[LIVE_MAX];
 	uint64_t next = (uint64_t)1 << 40, began = 0;
-	struct vmm_setup setup = { .driver = { &next, reserve, unreserve, map, unmap, mark, wait,
-					       wait, now_ns },
+	struct vmm_setup setup = { .driver = { &next, reserve, unreserve, map, unmap, alias, drop,
+					       mark, wait, wait, now_ns },
 				   .limit_bytes = UINT64_MAX,
 				   .learns = 1 };
 	uint32_t x = 5, lane;

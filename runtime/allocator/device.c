@@ -60,6 +60,28 @@ static void unmap(void *self, uint64_t addr, uint64_t bytes, uint64_t handle)
 	device_event(self, PLIMSOLL_ALLOC_EVENT_SEGMENT_UNMAP, addr, bytes, 0);
 }
 
+/* Both addresses reach the memory from here on; what is recorded says that it moved. */
+static int alias(void *self, uint64_t from, uint64_t to, uint64_t bytes, uint64_t handle)
+{
+	struct device *d = self;
+
+	if (process.cuda.map(to, bytes, 0, handle, 0) != CUDA_OK)
+		return 0;
+	if (process.cuda.access(to, bytes, d->access, d->accesses) != CUDA_OK) {
+		process.cuda.unmap(to, bytes);
+		return 0;
+	}
+	device_event(d, PLIMSOLL_ALLOC_EVENT_SEGMENT_UNMAP, from, bytes, 0);
+	device_event(d, PLIMSOLL_ALLOC_EVENT_SEGMENT_MAP, to, bytes, 0);
+	return 1;
+}
+
+static void drop(void *self, uint64_t addr, uint64_t bytes)
+{
+	(void)self;
+	process.cuda.unmap(addr, bytes);
+}
+
 static void *event_take(struct device *d)
 {
 	void *event = NULL;
@@ -98,32 +120,33 @@ static void leave(const struct device *d, void *was)
 		process.cuda.context_set(was);
 }
 
-/* An event behind all that was queued on a stream, in its context; NULL: not now. */
-static void *event_inside(struct device *d, void *stream)
+/* An event, an old one or NULL for another, behind all that was queued on a stream, in its context; NULL: not now. */
+static void *event_inside(struct device *d, void *stream, void *old)
 {
 	int mode = CUDA_CAPTURE_RELAXED, status = 0;
-	void *event = event_take(d);
+	void *event = old ? old : event_take(d);
 
 	if (!event)
 		return NULL;
 	process.cuda.capture_mode(&mode);
 	if (process.cuda.stream_capturing(stream, &status) != CUDA_OK || status ||
 	    process.cuda.event_record(event, stream) != CUDA_OK) {
-		event_give(d, event);
+		if (!old)
+			event_give(d, event);
 		event = NULL;
 	}
 	process.cuda.capture_mode(&mode);
 	return event;
 }
 
-static void *event_behind(struct device *d, void *stream)
+static void *event_behind(struct device *d, void *stream, void *old)
 {
 	void *was, *event;
 
 	if (d->captures)
 		return NULL;
 	was = enter(d);
-	event = event_inside(d, stream);
+	event = event_inside(d, stream, old);
 	leave(d, was);
 	return event;
 }
@@ -140,9 +163,10 @@ static void event_wait(struct device *d, void *event)
 	pthread_mutex_lock(&d->lock);
 }
 
-static uint64_t stream_mark(void *self, uint64_t stream)
+static uint64_t stream_mark(void *self, uint64_t stream, uint64_t old)
 {
-	return (uint64_t)(uintptr_t)event_behind(self, (void *)(uintptr_t)stream);
+	return (uint64_t)(uintptr_t)event_behind(self, (void *)(uintptr_t)stream,
+						 (void *)(uintptr_t)old);
 }
 
 static int reached(void *self, uint64_t mark)
@@ -240,8 +264,8 @@ static void meet_others(struct device *d)
 
 static const char *open_device(struct device *d)
 {
-	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, stream_mark,
-					       reached, wait, now_ns },
+	struct vmm_setup setup = { .driver = { d, reserve, unreserve, map, unmap, alias, drop,
+					       stream_mark, reached, wait, now_ns },
 				   .limit_bytes = UINT64_MAX,
 				   .learns = process.learns,
 				   .plan = process.has_plan ? &process.plan : NULL };
@@ -528,7 +552,7 @@ static void defer(struct device *d, uint64_t addr, struct addr_slot *slot)
 		if (d->users.at[i].addr != addr)
 			continue;
 		d->users.at[i] = d->users.at[--d->users.n];
-		p.event = event_behind(d, p.stream);
+		p.event = event_behind(d, p.stream, NULL);
 		/* without memory it is never used again, which is safe */
 		if (!vec_push(&d->mem, &d->pending, p, &err))
 			n++;
@@ -580,7 +604,8 @@ void device_settle(struct device *d, int all)
 		void *event = d->pending.at[0].event;
 
 		if (!event)
-			event = d->pending.at[0].event = event_behind(d, d->pending.at[0].stream);
+			event = d->pending.at[0].event =
+				event_behind(d, d->pending.at[0].stream, NULL);
 		if (!event)
 			return;
 		event_wait(d, event);
@@ -605,7 +630,7 @@ void device_capture_ended(struct device *d)
 {
 	for (size_t i = 0; !d->captures && i < d->pending.n; i++)
 		if (!d->pending.at[i].event)
-			d->pending.at[i].event = event_behind(d, d->pending.at[i].stream);
+			d->pending.at[i].event = event_behind(d, d->pending.at[i].stream, NULL);
 }
 
 /* ---- out of memory ---- */

@@ -2,7 +2,7 @@
  * A CUDA driver without a GPU: libfakecuda.so has the symbols of gpu/cuda.h.
  *
  * Streams are queues that complete only when told.  fake_touch() queues work on a range; whoever unmaps a range, or asks to hand it
- * to another stream, while work on it is queued, fails the test.  So do handles that leak, calls that are illegal in a
+ * to another stream, at any address of its memory, while work on it is queued, fails the test.  So do handles that leak, calls that are illegal in a
  * capture, and waits under the allocator's lock.
  *
  * Copies and kernels run when their stream is completed or waited for, never before: device memory is then what the test
@@ -39,9 +39,11 @@ struct event {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t mapped[SLOTS];    /* handle + 1 */
+static uint32_t part[SLOTS];      /* which slot of the handle */
 static uint8_t reached_by[SLOTS]; /* a bit per device */
 static void *home[STREAMS];       /* the context of a stream; NULL: any */
 static uint64_t handle_bytes[HANDLES];
+static uint32_t handle_maps[HANDLES]; /* addresses that it is mapped at */
 static uint64_t next_addr = BASE, created_bytes, card_bytes = (uint64_t)8 << 30;
 static uint64_t queued[STREAMS], done[STREAMS];
 static struct work work[WORK];
@@ -188,6 +190,23 @@ unsigned fake_streams(void)
 	return own_streams;
 }
 
+/* Do [addr, addr + bytes) and the range of the work lie on common memory, perhaps by different addresses? */
+static int shares_memory(const struct work *w, uint64_t addr, uint64_t bytes)
+{
+	if (w->addr < addr + bytes && addr < w->addr + w->bytes)
+		return 1;
+	for (uint64_t i = (addr - BASE) / SLOT; i * SLOT + BASE < addr + bytes; i++)
+		for (uint64_t k = (w->addr - BASE) / SLOT;
+		     handle_maps[mapped[i] - 1] > 1 && k * SLOT + BASE < w->addr + w->bytes; k++) {
+			uint64_t shift = (k - i) * SLOT; /* modulo 2^64 */
+
+			if (mapped[i] == mapped[k] && part[i] == part[k] &&
+			    w->addr - shift < addr + bytes && addr < w->addr - shift + w->bytes)
+				return 1;
+		}
+	return 0;
+}
+
 void fake_touch(void *stream, uint64_t addr, uint64_t bytes)
 {
 	pthread_mutex_lock(&lock);
@@ -196,7 +215,7 @@ void fake_touch(void *stream, uint64_t addr, uint64_t bytes)
 			fail("work on memory that is not mapped");
 	for (size_t i = 0; i < works; i++)
 		if (work[i].stream != number(stream) && work[i].at > done[work[i].stream] &&
-		    work[i].addr < addr + bytes && addr < work[i].addr + work[i].bytes)
+		    shares_memory(&work[i], addr, bytes))
 			fail("two streams work on one range");
 	if (works == WORK) {
 		size_t kept = 0;
@@ -372,6 +391,8 @@ int cuMemRelease(uint64_t handle)
 	pthread_mutex_lock(&lock);
 	if (!handle || handle > HANDLES || !handle_bytes[handle - 1])
 		fail("a handle is released twice");
+	if (handle_maps[handle - 1])
+		fail("a handle is released while it is mapped");
 	created_bytes -= handle_bytes[handle - 1];
 	handle_bytes[handle - 1] = 0;
 	pthread_mutex_unlock(&lock);
@@ -392,7 +413,10 @@ int cuMemMap(uint64_t addr, size_t bytes, size_t offset, uint64_t handle, uint64
 		if (mapped[(at - BASE) / SLOT])
 			fail("an address is mapped twice");
 		mapped[(at - BASE) / SLOT] = (uint32_t)handle;
+		part[(at - BASE) / SLOT] = (uint32_t)((at - addr) / SLOT);
 	}
+	if (!status)
+		handle_maps[handle - 1]++;
 	pthread_mutex_unlock(&lock);
 	return status;
 }
@@ -424,6 +448,8 @@ int cuMemUnmap(uint64_t addr, size_t bytes)
 	for (uint64_t at = addr; at < addr + bytes; at += SLOT) {
 		if (!mapped[(at - BASE) / SLOT])
 			fail("what is not mapped is unmapped");
+		if (!part[(at - BASE) / SLOT])
+			handle_maps[mapped[(at - BASE) / SLOT] - 1]--;
 		mapped[(at - BASE) / SLOT] = 0;
 		reached_by[(at - BASE) / SLOT] = 0;
 	}

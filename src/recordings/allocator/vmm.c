@@ -190,6 +190,12 @@ void vmm_init(struct vmm *a, struct mem *m, const struct vmm_setup *setup)
 
 void vmm_release(struct vmm *a)
 {
+	for (size_t i = 0; i < a->left.n; i++) {
+		const struct vmm_node *b = node_at(a, a->left.at[i].node);
+
+		a->driver.drop(a->driver.self, b->addr, b->bytes);
+	}
+	vec_release(a->mem, &a->left);
 	for (uint32_t i = 0; i < a->regions.n; i++) {
 		struct vmm_region *r = &a->regions.at[i];
 
@@ -247,17 +253,25 @@ static uint64_t to_map(const struct vmm *a, uint32_t node, uint64_t addr, uint64
 	return UINT64_MAX;
 }
 
-static int planned_place(struct vmm *a, uint32_t region, uint32_t offset, uint64_t bytes,
-			 struct vmm_place *p)
+static int place_at(struct vmm *a, uint32_t region, uint64_t addr, uint64_t bytes,
+		    struct vmm_place *p)
 {
 	struct vmm_region *r = &a->regions.at[region];
-	uint64_t addr = r->base + (uint64_t)offset * VMM_UNIT;
 	uint32_t node = vacant_at(a, r, addr);
 
 	if (node == VMM_NONE || addr + bytes > r->base + r->bytes)
 		return 0;
 	*p = (struct vmm_place){ region, node, addr, to_map(a, node, addr, addr + bytes) };
 	return p->need_bytes != UINT64_MAX;
+}
+
+static int planned_place(struct vmm *a, uint32_t region, uint32_t offset, uint64_t bytes,
+			 struct vmm_place *p)
+{
+	uint64_t addr = a->regions.at[region].base + (uint64_t)offset * VMM_UNIT;
+
+	return place_at(a, region, addr, bytes, p) ||
+	       (vmm_look(a) && place_at(a, region, addr, bytes, p));
 }
 
 /* A planned place is taken: if by what should be gone since a turn, new cycles are to lie above it. */
@@ -269,6 +283,9 @@ static void note_conflict(struct vmm *a, struct vmm_lane *l, uint32_t offset, ui
 	struct freeset_cursor at = freeset_seek(&r->vacant, 0, addr + 1);
 	uint32_t n = freeset_prev(&r->vacant, &at) ? freeset_get(&r->vacant, at)->block : r->first;
 
+	/* memory that moved away: it is there again in the next turn */
+	if (vmm_is_left(a, l->region[VMM_PLANNED], addr, bytes))
+		return;
 	a->counts.conflicts++;
 	cycle_conflict(c);
 	for (; n != VMM_NONE && a->nodes.at[n].addr < addr + bytes; n = a->nodes.at[n].next) {
@@ -328,7 +345,7 @@ struct vmm_request {
 	uint64_t bytes;
 	uint32_t offset; /* what the plan says */
 	uint32_t beside; /* what expandable segments would do */
-	int any;         /* memory is short, and plans do not count */
+	int any; /* 1: memory is short, and plans do not count; 2: all that is free was given back */
 };
 
 /* Where expandable segments would have it. */
@@ -455,8 +472,10 @@ enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64
 		if (!room || !p.need_bytes)
 			break;
 		room = vmm_make_room(a, &p, rounded, rq.any);
-		if (!room && !rq.any) {
-			room = rq.any = 1;
+		if (!room && rq.any < 2) {
+			if (rq.any++) /* as PyTorch does before it refuses */
+				vmm_give_back(a);
+			room = 1;
 			rq.offset = CYCLE_NONE;
 		}
 	}

@@ -4,10 +4,14 @@
  * Address space is free, physical memory is not.  Every stream has ranges of addresses of its own (one for requests up to
  * 1 MiB, one for larger ones, one for what a plan places), so that memory freed on a stream is used again by that stream alone,
  * in its order.  Physical memory (handles, whole slots of 2 MiB) is mapped where a request needs it.  Where more would be
- * mapped than the program ever had live, and a little, handles that lie wholly in free ranges are given back first, after
- * their streams are done: so memory moves between addresses and streams, and reserved stays near live.  It can cost a wait, and the
- * time that waits may take is bounded; a cycle that is known (cycle.h) needs none, nor does memory that was freed long ago: marks in
- * the streams tell which frees the GPU has passed.
+ * mapped than the program ever had live, and a little, handles that lie wholly in free ranges move there, and reserved stays near
+ * live.
+ *
+ * Within a stream a move needs no wait: the handle is mapped at the new address as well, and what was queued before goes on with the
+ * old one, as a stream works in its order (CUDA's "virtual aliasing": a kernel that begins after another sees what that wrote,
+ * through either address).  The old address is left (VMM_LEFT) until the stream has passed what was queued.  Marks in the streams
+ * tell how far they have come.  A handle moves to another stream once its own has passed the last free on it; if memory is short
+ * that is waited for, and the time that moves and waits may take is bounded.  A cycle that is known (cycle.h) needs neither.
  *
  * A model of PyTorch's expandable segments serves the same requests.  Once reserved memory exceeds what they would reserve
  * and 32 MiB, more time may go into moves, places of plans are not insisted on, and memory that plans have free serves everybody.
@@ -37,8 +41,11 @@ struct vmm_driver {
 	/* physical memory for whole slots; false: there is none */
 	int (*map)(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle);
 	void (*unmap)(void *self, uint64_t addr, uint64_t bytes, uint64_t handle);
-	/* behind what is queued on the stream; 0: there can be none now (a capture) */
-	uint64_t (*mark)(void *self, uint64_t stream);
+	/* map the handle at `to` as well; `from` stays mapped until drop(); false: the driver cannot */
+	int (*alias)(void *self, uint64_t from, uint64_t to, uint64_t bytes, uint64_t handle);
+	void (*drop)(void *self, uint64_t addr, uint64_t bytes); /* of handles mapped elsewhere */
+	/* behind what is queued on the stream, an old mark that is moved there, or 0: a new one; 0: not now (a capture) */
+	uint64_t (*mark)(void *self, uint64_t stream, uint64_t old);
 	/* is it done? then the mark is gone */
 	int (*reached)(void *self, uint64_t mark);
 	/* until it is; the mark is gone; false: that cannot be waited for now */
@@ -54,7 +61,13 @@ struct vmm_setup {
 	const struct cycles_plan *plan; /* cycles to begin with; borrowed; or NULL */
 };
 
-enum vmm_state { VMM_FREE, VMM_USED, VMM_UNMAPPED, VMM_LEAVING };
+enum vmm_state {
+	VMM_FREE,
+	VMM_USED,
+	VMM_UNMAPPED,
+	VMM_FILLING, /* being mapped */
+	VMM_LEFT,    /* its memory moved, and what is queued may still use this address */
+};
 
 /* A piece of a region; pieces of a region cover it without gaps. */
 struct vmm_node {
@@ -93,6 +106,13 @@ struct vmm_mark {
 
 #define VMM_MARKS 4u
 
+/* A node in VMM_LEFT. */
+struct vmm_left {
+	uint32_t node;
+	uint64_t freed; /* count of frees that its stream must have passed */
+	uint64_t frees; /* count of frees when it was left */
+};
+
 struct vmm_lane {
 	uint64_t stream;
 	uint64_t
@@ -112,8 +132,9 @@ struct vmm_counts {
 	uint64_t requested_bytes, requested_peak_bytes; /* as asked for */
 	uint64_t mapped_bytes, mapped_peak_bytes;
 	uint64_t blocks, blocks_peak;
-	uint64_t moves, moved_bytes; /* waits that a request led to, and what they gave back */
-	uint64_t moved_ns;           /* that they took */
+	uint64_t moves, moved_bytes; /* requests that memory moved for */
+	uint64_t moved_ns;           /* that this took, waits included */
+	uint64_t waits, waited_ns;   /* for another stream, or for addresses */
 	uint64_t maps, unmaps;       /* handles */
 	uint64_t expandable_bytes,
 		expandable_peak_bytes; /* that expandable segments would reserve; 0: not known */
@@ -135,10 +156,10 @@ struct vmm {
 	struct addr_map blocks; /* address -> node + 1 */
 	uint64_t began_ns;
 	uint64_t frees;
-	uint64_t frees_at_move; /* the last one */
-	uint64_t beside_next;   /* addresses of the models */
-	uint8_t compares;       /* the models of expandable segments run */
-	uint8_t mirrors;        /* larger requests go where the models have them */
+	VEC(struct vmm_left) left; /* the oldest first */
+	uint64_t beside_next;      /* addresses of the models */
+	uint8_t compares;          /* the models of expandable segments run */
+	uint8_t mirrors;           /* larger requests go where the models have them */
 	struct vmm_counts counts;
 	struct plim_err err;
 };

@@ -29,11 +29,20 @@ uint32_t vmm_cut(struct vmm *a, uint32_t n, uint64_t at);
 enum plim_status vmm_settle(struct vmm *a, uint32_t n, enum vmm_state state);
 
 /*
- * Map what a place of `bytes` lacks, or give something back so that it can be.  True: look for a place again (the one found is
- * mapped now, or others may have taken it meanwhile); false: out of memory, or, unless `any`, what plans have free is to be looked
- * through first.
+ * Map what a place of `bytes` lacks, with memory that is free elsewhere or new.  True: look for a place again (the one found is
+ * mapped now, or others may have taken it during a wait); false: out of memory, or, unless `any`, what plans have free is to be
+ * looked through first.
  */
 int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int any);
+
+/* All free memory goes back to the driver, after a wait. */
+void vmm_give_back(struct vmm *a);
+
+/* Is something of [addr, addr + bytes) in VMM_LEFT? */
+int vmm_is_left(struct vmm *a, uint32_t region, uint64_t addr, uint64_t bytes);
+
+/* Addresses that were left are had again, and nodes may have joined others; false: none are due. */
+int vmm_look(struct vmm *a);
 
 /* A block was freed: when, for its handles. */
 void vmm_note_free(struct vmm *a, const struct vmm_node *b);

@@ -2,32 +2,26 @@
 #include "vmm_parts.h"
 
 /*
- * Growing costs by the handle (35 to 50 us on an H100 for any of these sizes), but only what is wholly free can move: handles are as
- * small as the driver has them, except for the middle of a large GPU, where there is room to spare, and for what a plan places, which
- * lies close and stays.
+ * Growing and moving cost by the handle, whatever its size, but only what is wholly free can move: a handle is a small part of the
+ * request that it is made for, or, for what a plan places, which lies close and stays, of all that is mapped.  Near the limit they are
+ * as small as the driver has them.
  */
-#define COARSE_HANDLE ((uint64_t)8 << 20)
-#define COARSE_FROM ((uint64_t)16 << 30) /* mapped bytes; and below half of the limit */
+#define LARGE_HANDLE ((uint64_t)8 << 20)
+#define LARGE_PART 32u
 #define PLANNED_HANDLE ((uint64_t)16 << 20)
-#define PLANNED_PART 512u /* of what is mapped, at most */
+#define PLANNED_PART 512u
 
 /* Mapped memory may exceed the most that was live by this part and so much before handles are moved. */
 #define TIDY_PART 128u
 #define TIDY_BYTES ((uint64_t)32 << 20)
 
 /*
- * Waits for the GPU, and the calls behind them, may take this long at first (what is learned is moved to its place once), and this
- * part of the time that passes: two thirds to be tidy, all of it to need no more than expandable segments.  With less, recordings of
- * trainings reserve more (docs/evidence/allocator.md, "What waits may take").
+ * Moves, and waits for other streams, may take this long at first (what is learned is moved to its place once), and this part of the
+ * time that passes: two thirds to be tidy, all of it to need no more than expandable segments.  With less, recordings of trainings
+ * reserve more (docs/evidence/allocator.md, "What a move costs").
  */
-#define MOVE_NS ((uint64_t)2000000000)
+#define MOVE_NS ((uint64_t)1000000000)
 #define MOVE_PART_OF_TIME 100u
-
-/* Given back at once at least, so that waits are few: this, or this part of what is mapped. */
-#define MOVE_BYTES ((uint64_t)64 << 20)
-#define MOVE_PART 64u
-
-#define LEAVING_MAX 64u
 
 /* ---- handles ---- */
 
@@ -102,89 +96,20 @@ void vmm_unmap_all(struct vmm *a, struct vmm_region *r)
 		}
 }
 
-static uint64_t largest_handle(const struct vmm *a, const struct vmm_region *r)
+/* Of new memory for `bytes`. */
+static uint64_t largest_handle(const struct vmm *a, const struct vmm_region *r, uint64_t bytes)
 {
-	uint64_t mapped = a->counts.mapped_bytes, planned = PLANNED_HANDLE;
+	uint64_t mapped = a->counts.mapped_bytes, limit = a->limit_bytes;
+	uint64_t part = bytes / LARGE_PART, most = mapped < limit / 2 ? LARGE_HANDLE : VMM_SLOT;
 
-	while (planned > VMM_SLOT && planned > mapped / PLANNED_PART)
-		planned /= 2;
-	if (r->kind == VMM_PLANNED && mapped < a->limit_bytes - a->limit_bytes / 16)
-		return planned;
-	return mapped >= COARSE_FROM && mapped < a->limit_bytes / 2 ? COARSE_HANDLE : VMM_SLOT;
+	if (r->kind == VMM_PLANNED && mapped < limit - limit / 16) {
+		part = mapped / PLANNED_PART;
+		most = PLANNED_HANDLE;
+	}
+	while (most > VMM_SLOT && most > part)
+		most /= 2;
+	return most;
 }
-
-/* Map [from, to) of an unmapped node; what was mapped before a refusal stays, and is free. */
-static int node_map(struct vmm *a, uint32_t n, uint64_t from, uint64_t to)
-{
-	struct vmm_region *r = &a->regions.at[a->nodes.at[n].region];
-	uint64_t at = from;
-
-	vmm_unfile(a, n);
-	if (a->nodes.at[n].addr < from) {
-		uint32_t rest = vmm_cut(a, n, from);
-
-		if (vmm_file(a, n))
-			return 0;
-		n = rest;
-	}
-	a->nodes.at[n].state =
-		VMM_LEAVING; /* like none of its neighbours, which it must not join yet */
-	while (at < to) {
-		uint64_t most = largest_handle(a, r);
-		uint64_t end = (at + most) & ~(most - 1);
-
-		end = end < to ? end : to;
-		if (!handle_map(a, r, at, end - at))
-			break;
-		at = end;
-	}
-	if (at < a->nodes.at[n].addr + a->nodes.at[n].bytes) {
-		uint32_t rest = at > from ? vmm_cut(a, n, at) : n;
-
-		if (vmm_settle(a, rest, VMM_UNMAPPED))
-			return 0;
-	}
-	if (at > from && vmm_settle(a, n, VMM_FREE))
-		return 0;
-	return at == to;
-}
-
-/* Everything of [addr, end) that is not mapped.  Nodes join while it goes on, so it begins again after each. */
-static int place_map(struct vmm *a, const struct vmm_place *p, uint64_t end)
-{
-	uint32_t n = p->node;
-
-	for (; n != VMM_NONE && a->nodes.at[n].addr < end; n = a->nodes.at[n].next) {
-		const struct vmm_node *b = &a->nodes.at[n];
-		uint64_t from, to = (end + VMM_SLOT - 1) & ~(VMM_SLOT - 1);
-
-		if (b->state != VMM_UNMAPPED)
-			continue;
-		from = b->addr > p->addr ? b->addr : p->addr & ~(VMM_SLOT - 1);
-		to = to < b->addr + b->bytes ? to : b->addr + b->bytes;
-		return node_map(a, n, from, to);
-	}
-	return 1;
-}
-
-/* ---- giving back ---- */
-
-/* What is looked for. */
-struct wanted {
-	uint64_t bytes;
-	uint64_t enough_bytes; /* if so much was freed by `old`, what was freed later stays */
-	uint64_t old;          /* count of frees */
-	int must;              /* also what a plan will need again */
-	int reached;           /* only what no stream can use: nothing is waited for */
-	const struct vmm_place *place; /* not next to it; or NULL */
-	uint64_t place_bytes;
-};
-
-struct leaving {
-	uint32_t node[LEAVING_MAX];
-	uint32_t n;
-	uint64_t bytes;
-};
 
 void vmm_note_free(struct vmm *a, const struct vmm_node *b)
 {
@@ -226,18 +151,16 @@ static void lane_look(struct vmm *a, struct vmm_lane *l)
 	while (l->mark_count && d->reached(d->self, l->marks[0].mark))
 		lane_passed(l, lane_first_mark(l).frees);
 	last = l->mark_count ? l->marks[l->mark_count - 1].frees : l->reached;
-	if (l->mark_count < VMM_MARKS && last < l->freed) {
-		uint64_t mark = d->mark(d->self, l->stream);
+	if (last < l->freed) {
+		int full = l->mark_count == VMM_MARKS;
+		struct vmm_mark *m = &l->marks[l->mark_count - (uint32_t)full];
+		uint64_t mark = d->mark(d->self, l->stream, full ? m->mark : 0);
 
-		if (mark)
-			l->marks[l->mark_count++] = (struct vmm_mark){ mark, a->frees };
+		if (mark) {
+			*m = (struct vmm_mark){ mark, a->frees };
+			l->mark_count += !full;
+		}
 	}
-}
-
-static void look_at_streams(struct vmm *a)
-{
-	for (uint32_t i = 0; i < a->lanes.n; i++)
-		lane_look(a, &a->lanes.at[i]);
 }
 
 /* Until the stream has passed so many frees.  A mark is taken out before it is waited for: others may come meanwhile. */
@@ -252,7 +175,7 @@ static int lane_wait(struct vmm *a, uint32_t lane, uint64_t frees)
 		if (l->mark_count)
 			m = lane_first_mark(l);
 		else
-			m.mark = d->mark(d->self, l->stream);
+			m.mark = d->mark(d->self, l->stream, 0);
 		if (!m.mark || !d->wait(d->self, m.mark))
 			return 0;
 		lane_passed(&a->lanes.at[lane], m.frees);
@@ -260,7 +183,85 @@ static int lane_wait(struct vmm *a, uint32_t lane, uint64_t frees)
 	return 1;
 }
 
-/* ---- what can be given ---- */
+/* ---- addresses that were left ---- */
+
+/*
+ * Frees after which a left address is used again.  By then the stream has usually passed it.  If time decided, the places of requests,
+ * and what is reserved, would differ between two runs of one program.
+ */
+#define LEFT_FREES 640u
+
+static int is_over(const struct vmm *a, const struct vmm_left *l)
+{
+	return l->freed <= a->lanes.at[a->regions.at[a->nodes.at[l->node].region].lane].reached;
+}
+
+/* Those left at this count of frees or before.  How many are had again: their nodes may have joined others. */
+static size_t left_look(struct vmm *a, uint64_t frees)
+{
+	size_t kept = 0, had = a->left.n;
+
+	for (size_t i = 0; i < a->left.n; i++) {
+		struct vmm_left l = a->left.at[i];
+		const struct vmm_node *b = &a->nodes.at[l.node];
+
+		if (l.frees > frees || !is_over(a, &l)) {
+			a->left.at[kept++] = l;
+			continue;
+		}
+		a->driver.drop(a->driver.self, b->addr, b->bytes);
+		vmm_settle(a, l.node, VMM_UNMAPPED);
+	}
+	a->left.n = kept;
+	return had - kept;
+}
+
+static size_t look_at_streams(struct vmm *a)
+{
+	uint64_t began = a->driver.now_ns(a->driver.self);
+	size_t had;
+
+	for (uint32_t i = 0; i < a->lanes.n; i++)
+		lane_look(a, &a->lanes.at[i]);
+	had = a->frees > LEFT_FREES ? left_look(a, a->frees - LEFT_FREES) : 0;
+	a->counts.moved_ns += a->driver.now_ns(a->driver.self) - began;
+	return had;
+}
+
+/* A wait that is counted.  False: it cannot be waited for now. */
+static int wait_for_lane(struct vmm *a, uint32_t lane, uint64_t frees)
+{
+	uint64_t began = a->driver.now_ns(a->driver.self), took;
+	int passed = lane_wait(a, lane, frees);
+
+	took = a->driver.now_ns(a->driver.self) - began;
+	a->counts.waits++;
+	a->counts.waited_ns += took;
+	a->counts.moved_ns += took;
+	return passed;
+}
+
+/* ---- what can move ---- */
+
+#define SOURCES_MAX 64u
+
+/* Free nodes that memory can be taken from. */
+struct sources {
+	uint32_t node[SOURCES_MAX];
+	uint32_t n;
+	uint64_t bytes;
+};
+
+/* What is looked for. */
+struct wanted {
+	uint64_t bytes;
+	int must;                      /* also what a plan will need again */
+	int unpassed;                  /* also what other streams have not passed yet */
+	uint64_t most;                 /* of a handle */
+	uint32_t lane;                 /* the own; VMM_NONE: none */
+	const struct vmm_place *place; /* not next to it; or NULL */
+	uint64_t place_bytes;
+};
 
 /* What a plan that is followed will need again lies below this address. */
 static uint64_t kept_below(const struct vmm *a, const struct vmm_region *r)
@@ -272,12 +273,16 @@ static uint64_t kept_below(const struct vmm *a, const struct vmm_region *r)
 	return r->base + (uint64_t)l->cycles[l->current].area_units * VMM_UNIT;
 }
 
-static int is_old(const struct vmm *a, const struct vmm_region *r, uint64_t addr,
-		  const struct wanted *w)
+static int has_passed(const struct vmm *a, const struct vmm_region *r, uint64_t addr)
 {
-	uint64_t freed = handle_at(a, r, addr)->freed;
+	return handle_at(a, r, addr)->freed <= a->lanes.at[r->lane].reached;
+}
 
-	return freed <= w->old && (!w->reached || freed <= a->lanes.at[r->lane].reached);
+static int is_wanted(const struct vmm *a, const struct vmm_region *r, uint64_t addr,
+		     const struct wanted *w)
+{
+	return handle_at(a, r, addr)->bytes <= w->most &&
+	       (w->unpassed || r->lane == w->lane || has_passed(a, r, addr));
 }
 
 /* Wanted handles that lie wholly in a free node: *from to *to, the last ones, `most` bytes of them. */
@@ -298,9 +303,9 @@ static uint64_t whole_handles(const struct vmm *a, const struct vmm_node *b, con
 		return 0;
 	h = handle_at(a, r, end - 1);
 	*to = h->addr + h->bytes > end ? h->addr : h->addr + h->bytes;
-	while (*to > low && !is_old(a, r, *to - 1, w))
+	while (*to > low && !is_wanted(a, r, *to - 1, w))
 		*to = handle_at(a, r, *to - 1)->addr;
-	for (at = *to; at > low && *to - at < most && is_old(a, r, at - 1, w);)
+	for (at = *to; at > low && *to - at < most && is_wanted(a, r, at - 1, w);)
 		at = handle_at(a, r, at - 1)->addr;
 	*from = at;
 	return *to > at ? *to - at : 0;
@@ -316,11 +321,11 @@ static int overlaps(const struct vmm_node *b, const struct wanted *w)
 
 /* Which free nodes of a region could give something, the largest first; not those of the place itself. */
 static void choose_room(const struct vmm *a, const struct vmm_region *r, const struct wanted *w,
-			struct leaving *out)
+			struct sources *out)
 {
 	struct freeset_cursor c = { FREESET_SHELVES, 0, 0 };
 
-	while (out->bytes < w->bytes && out->n < LEAVING_MAX && freeset_prev(&r->free, &c)) {
+	while (out->bytes < w->bytes && out->n < SOURCES_MAX && freeset_prev(&r->free, &c)) {
 		const struct freeset_key *key = freeset_get(&r->free, c);
 		uint64_t from, to, given;
 
@@ -338,10 +343,10 @@ static void choose_room(const struct vmm *a, const struct vmm_region *r, const s
 }
 
 /*
- * Who gives first: plans what they do not need now, then what lies free.  Small requests will want theirs again, and what mirrors
- * give is mapped there again: no more of these than is needed.
+ * Who gives first: what lies free, then plans what they do not need now, whose addresses are wanted again soon.  Small requests will
+ * want theirs again, and what mirrors give is mapped there again.
  */
-static const enum vmm_kind giving[] = { VMM_PLANNED, VMM_LARGES, VMM_SMALLS, VMM_MIRROR };
+static const enum vmm_kind giving[] = { VMM_LARGES, VMM_PLANNED, VMM_SMALLS, VMM_MIRROR };
 
 static int may_give(const struct vmm *a, const struct vmm_region *r)
 {
@@ -350,97 +355,219 @@ static int may_give(const struct vmm *a, const struct vmm_region *r)
 	return r->first != VMM_NONE && (!l->pool || l->dropped);
 }
 
-/* Out of the free ones: no one gets them while their streams are waited for. */
-static void take_out(struct vmm *a, struct leaving *out, const struct wanted *w)
+/* The own stream's before others'. */
+static void gather(const struct vmm *a, const struct wanted *w, struct sources *out)
 {
-	uint32_t kept = 0;
+	*out = (struct sources){ .n = 0 };
+	for (unsigned turn = 0; turn < 2 * VMM_KINDS; turn++)
+		for (uint32_t i = 0; i < a->regions.n && out->bytes < w->bytes; i++) {
+			const struct vmm_region *r = &a->regions.at[i];
 
-	out->bytes = 0;
-	for (uint32_t i = 0; i < out->n; i++) {
-		uint32_t n = out->node[i], rest;
-		uint64_t from, to;
-		uint64_t given =
-			whole_handles(a, &a->nodes.at[n], w, w->bytes - out->bytes, &from, &to);
-
-		if (vmm_node_room(a, 2))
-			break;
-		vmm_unfile(a, n);
-		if (a->nodes.at[n].addr < from) {
-			rest = vmm_cut(a, n, from);
-			vmm_file(a, n);
-			n = rest;
+			if (r->kind == giving[turn / 2] && (r->lane == w->lane) == !(turn % 2) &&
+			    may_give(a, r))
+				choose_room(a, r, w, out);
 		}
-		if (a->nodes.at[n].addr + a->nodes.at[n].bytes > to) {
-			rest = vmm_cut(a, n, to);
-			vmm_file(a, rest);
-		}
-		a->nodes.at[n].state = VMM_LEAVING;
-		out->node[kept++] = n;
-		out->bytes += given;
-	}
-	out->n = kept;
 }
 
-/* Until no stream can use what leaves. */
-static int wait_for_room(struct vmm *a, const struct leaving *out)
+/* Wait for the streams that have not passed something wanted yet.  False: there is none, or it cannot be waited for. */
+static int wait_for_streams(struct vmm *a, struct wanted w)
 {
-	for (uint32_t i = 0; i < out->n; i++) {
-		struct vmm_node b = a->nodes.at[out->node[i]]; /* a wait can move the nodes */
-		uint32_t lane = a->regions.at[b.region].lane;
-		uint64_t at = b.addr;
+	uint32_t lane[SOURCES_MAX];
+	struct sources s;
+	int waited = 0;
 
-		while (at < b.addr + b.bytes) {
-			const struct vmm_handle *h = handle_at(a, &a->regions.at[b.region], at);
+	w.unpassed = 1;
+	gather(a, &w, &s);
+	for (uint32_t i = 0; i < s.n; i++)
+		lane[i] = a->regions.at[a->nodes.at[s.node[i]].region].lane;
+	for (uint32_t i = 0; i < s.n; i++) { /* others may change the nodes during a wait */
+		const struct vmm_lane *l = &a->lanes.at[lane[i]];
 
-			at = h->addr + h->bytes;
-			if (!lane_wait(a, lane, h->freed))
-				return 0;
-		}
+		if (l->reached < l->freed && lane[i] != w.lane)
+			waited |= wait_for_lane(a, lane[i], l->freed);
 	}
+	return waited;
+}
+
+/* ---- mapping ---- */
+
+/* What is being mapped: the node, from `at` to `to` and, if a large handle comes, beyond. */
+struct filling {
+	uint32_t node;
+	uint64_t at, to;
+	uint64_t bytes;      /* of the request */
+	uint64_t most_bytes; /* that may be mapped in all */
+	uint64_t moves;      /* bytes that are still to come from elsewhere */
+	uint64_t moved_bytes;
+};
+
+/*
+ * The handle at `from` of a free node is mapped where the next one is to be, as well; it counts as moved.  False: it does not fit, or
+ * cannot be.
+ */
+static int handle_move(struct vmm *a, const struct filling *f, uint64_t from, struct vmm_region *r)
+{
+	struct vmm_region *into = &a->regions.at[a->nodes.at[f->node].region];
+	uint32_t n = r->handle_of.at[slot_of(r, from)] - 1;
+	struct vmm_handle *h = &a->handles.at[n];
+	size_t old = slot_of(r, from), slot = slot_of(into, f->at);
+	size_t slots = (size_t)(h->bytes / VMM_SLOT);
+
+	if (f->at + h->bytes > a->nodes.at[f->node].addr + a->nodes.at[f->node].bytes)
+		return 0;
+	if (slot + slots > into->handle_of.n &&
+	    vec_need(a->mem, &into->handle_of, slot + slots - into->handle_of.n, &a->err))
+		return 0;
+	if (!a->driver.alias(a->driver.self, from, f->at, h->bytes, h->handle))
+		return 0;
+	while (into->handle_of.n < slot + slots)
+		into->handle_of.at[into->handle_of.n++] = 0;
+	for (size_t i = 0; i < slots; i++) {
+		r->handle_of.at[old + i] = 0;
+		into->handle_of.at[slot + i] = n + 1;
+	}
+	r->mapped_bytes -= h->bytes;
+	into->mapped_bytes += h->bytes;
+	h->addr = f->at;
+	h->freed = r->lane == into->lane ? h->freed : 0;
+	a->counts.maps++;
+	a->counts.unmaps++;
+	a->counts.moved_bytes += h->bytes;
 	return 1;
 }
 
-static void gather_room(const struct vmm *a, const struct wanted *w, struct leaving *out)
+/* Cut [from, to) out of a free node, and the rest stays free. */
+static uint32_t cut_out(struct vmm *a, uint32_t n, uint64_t from, uint64_t to)
 {
-	*out = (struct leaving){ .n = 0 };
-	for (unsigned turn = 0; turn < VMM_KINDS; turn++)
-		for (uint32_t i = 0;
-		     i < a->regions.n && out->bytes < (turn < 2 ? w->bytes : w->enough_bytes); i++)
-			if (a->regions.at[i].kind == giving[turn] && may_give(a, &a->regions.at[i]))
-				choose_room(a, &a->regions.at[i], w, out);
+	vmm_unfile(a, n);
+	if (a->nodes.at[n].addr < from) {
+		uint32_t rest = vmm_cut(a, n, from);
+
+		vmm_file(a, n);
+		n = rest;
+	}
+	if (a->nodes.at[n].addr + a->nodes.at[n].bytes > to)
+		vmm_file(a, vmm_cut(a, n, to));
+	return n;
 }
 
-/* Give what is wanted back, if there is so much, and `must` bytes of it also if a plan will need them again.  What was given. */
-static uint64_t give_back(struct vmm *a, struct wanted w, uint64_t must)
+/* Its memory moved: from here on only what is queued may use the addresses.  There is room in `left`. */
+static void leave(struct vmm *a, uint32_t n, uint64_t freed)
 {
-	struct leaving out;
-	int waited;
+	a->nodes.at[n].state = VMM_LEFT;
+	a->left.at[a->left.n++] = (struct vmm_left){ n, freed, a->frees };
+}
 
-	gather_room(a, &w, &out);
-	if (out.bytes < w.enough_bytes && w.old < UINT64_MAX) {
-		w.old = UINT64_MAX;
-		gather_room(a, &w, &out);
-	}
-	if (out.bytes < must) {
-		w.bytes = w.enough_bytes = must;
-		w.must = 1;
-		gather_room(a, &w, &out);
-	}
-	take_out(a, &out, &w);
-	if (!out.n)
-		return 0;
-	waited = wait_for_room(a, &out);
-	for (uint32_t i = 0; i < out.n; i++) {
-		struct vmm_node *b = &a->nodes.at[out.node[i]];
+/* Handles of one free node move, up to one that does not fit.  False: none did. */
+static int take_from(struct vmm *a, struct filling *f, uint32_t n, const struct wanted *w)
+{
+	struct vmm_region *r = &a->regions.at[a->nodes.at[n].region];
+	uint64_t from, to, at, freed = 0;
 
-		if (waited)
-			handles_unmap(a, &a->regions.at[b->region], b->addr, b->addr + b->bytes);
-		vmm_settle(a, out.node[i], waited ? VMM_UNMAPPED : VMM_FREE);
-	}
-	if (!waited)
+	if (vmm_node_room(a, 10) || vec_need(a->mem, &a->left, 1, &a->err) ||
+	    !whole_handles(a, &a->nodes.at[n], w, f->moves, &from, &to))
 		return 0;
-	a->counts.moved_bytes += out.bytes;
-	return out.bytes;
+	for (at = from; at < to && f->moves;) {
+		struct vmm_handle h = *handle_at(a, r, at);
+
+		if (!handle_move(a, f, at, r))
+			break;
+		at += h.bytes;
+		freed = h.freed > freed ? h.freed : freed;
+		f->at += h.bytes;
+		f->moved_bytes += h.bytes;
+		f->moves -= h.bytes < f->moves ? h.bytes : f->moves;
+	}
+	if (at == from)
+		return 0;
+	leave(a, cut_out(a, n, from, at), freed);
+	return 1;
+}
+
+static void take_sources(struct vmm *a, struct filling *f, const struct sources *s,
+			 const struct wanted *w)
+{
+	uint64_t began = a->driver.now_ns(a->driver.self);
+	uint32_t i = 0;
+
+	while (f->moves && f->at < f->to && i < s->n) {
+		uint32_t n = s->node[i];
+		uint64_t addr = a->nodes.at[n].addr;
+
+		if (!take_from(a, f, n, w) || a->nodes.at[n].state != VMM_FREE ||
+		    a->nodes.at[n].addr != addr)
+			i++;
+	}
+	a->counts.moves += f->moved_bytes != 0;
+	a->counts.moved_ns += a->driver.now_ns(a->driver.self) - began;
+}
+
+/* New memory for what is left to be mapped. */
+static void take_new(struct vmm *a, struct filling *f)
+{
+	struct vmm_region *r = &a->regions.at[a->nodes.at[f->node].region];
+
+	while (f->at < f->to) {
+		uint64_t most = largest_handle(a, r, f->bytes);
+		uint64_t end = (f->at + most) & ~(most - 1);
+
+		end = end < f->to ? end : f->to;
+		if (a->counts.mapped_bytes + (end - f->at) > f->most_bytes ||
+		    !handle_map(a, r, f->at, end - f->at))
+			return;
+		f->at = end;
+	}
+}
+
+/* The first piece of a place that is not mapped begins here, in that node. */
+static uint64_t first_piece(const struct vmm *a, const struct vmm_place *p, uint32_t *node)
+{
+	uint32_t n = p->node;
+
+	while (a->nodes.at[n].state != VMM_UNMAPPED)
+		n = a->nodes.at[n].next;
+	*node = n;
+	return a->nodes.at[n].addr > p->addr ? a->nodes.at[n].addr : p->addr & ~(VMM_SLOT - 1);
+}
+
+/* Its node is taken out.  Nodes join afterwards, so other pieces are found anew. */
+static int begin_filling(struct vmm *a, const struct vmm_place *p, uint64_t end, struct filling *f)
+{
+	uint64_t to = (end + VMM_SLOT - 1) & ~(VMM_SLOT - 1);
+	const struct vmm_node *b;
+	uint32_t n;
+
+	f->at = first_piece(a, p, &n);
+	b = &a->nodes.at[n];
+	f->to = to < b->addr + b->bytes ? to : b->addr + b->bytes;
+	vmm_unfile(a, n);
+	if (b->addr < f->at) {
+		uint32_t rest = vmm_cut(a, n, f->at);
+
+		if (vmm_file(a, n))
+			return 0;
+		n = rest;
+	}
+	/* like none of its neighbours, which it must not join yet */
+	a->nodes.at[n].state = VMM_FILLING;
+	f->node = n;
+	return 1;
+}
+
+/* What was mapped is free; the rest is not mapped. */
+static void end_filling(struct vmm *a, const struct filling *f)
+{
+	uint32_t n = f->node;
+	uint64_t addr = a->nodes.at[n].addr;
+
+	if (f->at < addr + a->nodes.at[n].bytes) {
+		uint32_t rest = f->at > addr ? vmm_cut(a, n, f->at) : n;
+
+		if (vmm_settle(a, rest, VMM_UNMAPPED))
+			return;
+	}
+	if (f->at > addr)
+		vmm_settle(a, n, VMM_FREE);
 }
 
 static uint64_t tidy_bytes(const struct vmm *a, uint64_t bytes)
@@ -471,17 +598,6 @@ static int may_move(const struct vmm *a, unsigned thirds)
 	return 3 * a->counts.moved_ns < thirds * (MOVE_NS + passed / MOVE_PART_OF_TIME);
 }
 
-static int move(struct vmm *a, const struct wanted *w, uint64_t must)
-{
-	uint64_t began = a->driver.now_ns(a->driver.self);
-	int moved = give_back(a, *w, must) != 0;
-
-	a->counts.moves += moved;
-	a->counts.moved_ns += a->driver.now_ns(a->driver.self) - began;
-	a->frees_at_move = a->frees;
-	return moved;
-}
-
 /*
  * Once the time for moves is used up and expandable segments would reserve no more, requests go where those have them.  It stays so:
  * the most that is reserved is no longer below theirs.  What the other ranges have free leaves, which may take a third more time.
@@ -496,50 +612,141 @@ static int begin_mirrors(struct vmm *a, uint64_t after, uint64_t bound)
 	return 1;
 }
 
+/* Map something of the first piece of the place that is not mapped, out of sources and new.  False: the place is as it was. */
+static int fill(struct vmm *a, const struct wanted *w, const struct sources *s, uint64_t most)
+{
+	const struct vmm_place *p = w->place;
+	struct filling f = { .bytes = w->place_bytes, .most_bytes = most, .moves = w->bytes };
+	uint64_t from;
+
+	if (!begin_filling(a, p, p->addr + w->place_bytes, &f))
+		return 0;
+	from = f.at;
+	take_sources(a, &f, s, w);
+	take_new(a, &f);
+	end_filling(a, &f);
+	return f.at > from;
+}
+
+/* Up to 64 pieces of free memory that streams have passed.  False: there is none. */
+static int give_back_some(struct vmm *a)
+{
+	struct wanted w = { .bytes = UINT64_MAX, .must = 1, .most = UINT64_MAX, .lane = VMM_NONE };
+	struct sources s;
+
+	gather(a, &w, &s);
+	for (uint32_t i = 0; i < s.n; i++) {
+		uint32_t n = s.node[i];
+		uint64_t from, to;
+
+		if (vmm_node_room(a, 2) ||
+		    !whole_handles(a, &a->nodes.at[n], &w, w.bytes, &from, &to))
+			return 0;
+		n = cut_out(a, n, from, to);
+		handles_unmap(a, &a->regions.at[a->nodes.at[n].region], from, to);
+		vmm_settle(a, n, VMM_UNMAPPED);
+	}
+	return s.n != 0;
+}
+
+void vmm_give_back(struct vmm *a)
+{
+	for (uint32_t i = 0; i < a->lanes.n; i++)
+		if (!a->lanes.at[i].pool || a->lanes.at[i].dropped)
+			wait_for_lane(a, i, a->lanes.at[i].freed);
+	left_look(a, UINT64_MAX);
+	while (!a->left.n && give_back_some(a)) /* what is mapped elsewhere too would not be free */
+		;
+}
+
+/* How much is mapped once a place has what it lacks, and how much of it is wanted. */
+struct goal {
+	uint64_t after;
+	uint64_t bound; /* expandable segments, and a little */
+	uint64_t least; /* what is beyond moves rather than being new */
+	uint64_t most;  /* what is beyond must move */
+};
+
+static struct goal goal_of(const struct vmm *a, const struct vmm_place *p, uint64_t bytes)
+{
+	uint64_t bound = bound_bytes(a), limit = a->limit_bytes, tidy = tidy_bytes(a, bytes);
+	struct goal g = { .after = a->counts.mapped_bytes + p->need_bytes, .bound = bound };
+
+	g.most = bound < limit ? bound : limit;
+	g.least = tidy < g.most ? tidy : g.most;
+	if (a->mirrors && a->compares)
+		g.least = bound - TIDY_BYTES < limit ? bound - TIDY_BYTES : limit;
+	return g;
+}
+
+/* What of `wanted` can move; true: streams were waited for, and all is to be looked at again. */
+static int find_sources(struct vmm *a, const struct goal *g, struct wanted *w, struct sources *s)
+{
+	uint64_t needed = g->after > g->most ? g->after - g->most : 0;
+	int must = g->after > a->limit_bytes, waits;
+
+	if (!must && !a->mirrors && !may_move(a, g->after > g->bound ? 3 : 2))
+		return 0;
+	waits = must || !a->mirrors || (g->after > g->bound && may_move(a, MIRROR_THIRDS));
+	w->bytes = g->after - g->least;
+	gather(a, w, s);
+	if (s->bytes < w->bytes && waits && wait_for_streams(a, *w))
+		return 1;
+	if (s->bytes >= needed)
+		return 0;
+	w->bytes = needed;
+	w->must = 1;
+	gather(a, w, s);
+	return s->bytes < needed && waits && wait_for_streams(a, *w);
+}
+
 int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int any)
 {
-	uint64_t after = a->counts.mapped_bytes + p->need_bytes, tidy = tidy_bytes(a, bytes);
-	uint64_t bound = bound_bytes(a), least = tidy < bound ? tidy : bound;
-	uint64_t most = bound < a->limit_bytes ? bound : a->limit_bytes;
-	uint64_t batch = a->counts.mapped_bytes / MOVE_PART;
-	int must = after > a->limit_bytes;
-	struct wanted w = { .old = a->frees_at_move, .place = p, .place_bytes = bytes };
+	struct goal g = goal_of(a, p, bytes);
+	struct wanted w = { .lane = a->regions.at[p->region].lane,
+			    .place = p,
+			    .place_bytes = bytes };
+	struct sources s = { .n = 0 };
+	uint32_t n;
+	uint64_t from = first_piece(a, p, &n);
 
-	if (a->mirrors && a->compares)
-		least = bound - TIDY_BYTES;
-	if (after > least)
-		look_at_streams(a);
-	if (begin_mirrors(a, after, bound))
+	w.most = a->nodes.at[n].addr + a->nodes.at[n].bytes - from;
+	if (g.after > g.least && look_at_streams(a))
 		return 1;
-	w.reached = a->mirrors && !must && (after <= bound || !may_move(a, MIRROR_THIRDS));
-	if (must || (after > least && (a->mirrors || may_move(a, after > bound ? 3 : 2)))) {
-		least = must && most < least ? most : least;
-		batch = batch > MOVE_BYTES ? batch : MOVE_BYTES;
-		w.enough_bytes = after - least;
-		w.bytes = w.enough_bytes > batch ? w.enough_bytes : batch;
-		if (a->mirrors && !must)
-			w.bytes = UINT64_MAX;
-		if (move(a, &w, after > most ? after - most : 0))
-			return 1;
-	}
-	if (must || (after > bound && !any))
-		return 0;
-	if (place_map(a, p, p->addr + bytes))
+	if (begin_mirrors(a, g.after, g.bound))
+		return 1;
+	if (g.after > g.least && find_sources(a, &g, &w, &s))
+		return 1;
+	if (!any)
+		return g.after <= g.most + s.bytes && fill(a, &w, &s, g.most);
+	if (fill(a, &w, &s, a->limit_bytes))
 		return 1;
 	/* the device has no more: of what is mapped, then */
-	a->counts.moves++;
-	w.bytes = w.enough_bytes = p->need_bytes;
-	w.reached = 0;
-	w.old = UINT64_MAX;
-	return give_back(a, w, p->need_bytes) != 0;
+	w.must = 1;
+	w.bytes = p->need_bytes;
+	gather(a, &w, &s);
+	return s.n && fill(a, &w, &s, a->limit_bytes);
+}
+
+int vmm_is_left(struct vmm *a, uint32_t region, uint64_t addr, uint64_t bytes)
+{
+	for (size_t i = 0; i < a->left.n; i++) {
+		const struct vmm_node *b = &a->nodes.at[a->left.at[i].node];
+
+		if (b->region == region && b->addr < addr + bytes && addr < b->addr + b->bytes)
+			return 1;
+	}
+	return 0;
+}
+
+int vmm_look(struct vmm *a)
+{
+	return a->left.n && a->left.at[0].frees + LEFT_FREES <= a->frees && look_at_streams(a);
 }
 
 void vmm_empty(struct vmm *a)
 {
-	struct wanted w = { .bytes = UINT64_MAX, .enough_bytes = UINT64_MAX, .old = UINT64_MAX };
-
-	while (give_back(a, w, UINT64_MAX))
-		;
+	vmm_give_back(a);
 	vmm_beside_empty(a);
 }
 
