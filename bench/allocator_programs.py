@@ -12,8 +12,9 @@ RECORD=FILE.  A recording begins before the model is made, or with RECORD_AFTER=
 `predict` records each program, makes its plan with `plimsoll whatif --plan` (PLIMSOLL_PROGRAM, else on the PATH), runs it with
 the plan, and compares reserved memory with the prediction; some programs also with a recording that begins late.  It writes
 OUT/predictions.jsonl and OUT/predictions.md on the way, and keeps OUT/NAME.plan and OUT/NAME.plim, the packed recording.
-All three: a process is ended after 60 s (compiled 120); SECONDS_MAX=N: nothing begins after N seconds.  GPUS=N: programs share
+All three: a process is ended after 60 s; SECONDS_MAX=N: nothing begins after N seconds.  GPUS=N: programs share
 N GPUs, a process has one of them (fsdp2 and ddp two), and the modes of a program have the same one.
+TIMES=N: N times as many steps.
 PLIM_TINY=1: tiny sizes on the CPU, without memory figures, to check the code.
 """
 import contextlib
@@ -40,7 +41,8 @@ import allocator as gpu  # noqa: E402  tests/gpu/allocator.py
 
 TINY = bool(os.environ.get("PLIM_TINY"))
 DEVICE = "cpu" if TINY else "cuda"
-RUN_S = {"compiled": 120}  # after which a process is ended; others 60
+TIMES = int(os.environ.get("TIMES", "1"))
+RUN_S = 60 if TIMES == 1 else 120  # after which a process is ended
 WHATIF_S = 90
 RANKS = 2
 ON_TWO = ("fsdp2", "ddp")
@@ -718,6 +720,7 @@ def measure(mode, name, seed=0):
         gpu.deterministic(torch)
     torch.manual_seed(seed)
     make, warm, steps, group = PROGRAMS[name]
+    steps *= TIMES
     if TINY:
         warm, steps, group = min(warm, 1), min(steps, 11), 4
     late = int(os.environ.get("RECORD_AFTER", "0"))
@@ -772,12 +775,12 @@ def process(mode, name, env, errors):
     p = subprocess.Popen([sys.executable, os.path.abspath(__file__), "run", mode, name], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          text=True, env=env, start_new_session=True)
     try:
-        out, err = p.communicate(timeout=RUN_S.get(name, 60))
+        out, err = p.communicate(timeout=RUN_S)
         row = json.loads(out.strip().splitlines()[-1]) if p.returncode == 0 else {"error": last_error(err) or "exit code %d" % p.returncode}
     except subprocess.TimeoutExpired:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(p.pid, signal.SIGKILL)
-        err, row = p.communicate()[1], {"error": "ended after %d s" % RUN_S.get(name, 60)}
+        err, row = p.communicate()[1], {"error": "ended after %d s" % RUN_S}
     except (ValueError, IndexError):
         row = {"error": "it printed no row"}
     print("---- %s %s\n%s" % (mode, name, err), file=errors, flush=True)

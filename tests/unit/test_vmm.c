@@ -26,6 +26,7 @@ struct card {
 	struct slot *slots;
 	uint64_t next, bytes, mapped_bytes, waits, handles, aliases;
 	uint64_t ns, wait_ns; /* the time; how far streams are behind */
+	uint64_t move_ns;     /* that a move takes */
 	int refuses_to_wait, refuses_to_alias, ends;
 	const struct vmm *heap;
 };
@@ -118,6 +119,7 @@ static int alias(void *self, uint64_t from, uint64_t to, uint64_t bytes, uint64_
 		s->left = 1;
 	}
 	c->aliases++;
+	c->ns += c->move_ns;
 	return 1;
 }
 
@@ -639,10 +641,10 @@ static void nest_begin(struct nest *n, struct fixture *f, uint32_t seed, uint64_
 				       .streams = 2,
 				       .pools = 1,
 				       .limit_bytes = UINT64_MAX,
-				       .device_bytes = (uint64_t)64 << 30 };
+				       .device_bytes = (uint64_t)128 << 30 };
 
 	*n = (struct nest){ .f = f, .x = seed * 7919, .their_next = (uint64_t)1 << 40 };
-	begin(f, (uint64_t)64 << 30, UINT64_MAX, NULL);
+	begin(f, (uint64_t)128 << 30, UINT64_MAX, NULL);
 	f->card.wait_ns = wait_ns;
 	setup.rules.expandable = 1;
 	assert_int_equal(caching_init(&n->theirs, &f->m, &setup, NULL), 0);
@@ -650,12 +652,18 @@ static void nest_begin(struct nest *n, struct fixture *f, uint32_t seed, uint64_
 	n->micro = 1 + next_random(&n->x) % 8;
 	n->every = 2 + next_random(&n->x) % 5;
 	n->unit = (1 + next_random(&n->x) % 4) * MIB / 2 + next_random(&n->x) % 1000 * 512;
+	if (seed % 4 == 3) { /* requests of hundreds of MiB, too */
+		n->unit *= 30;
+		n->layers = 4 + n->layers / 6;
+	}
 	nest_take(n, 0, 300 * MIB);
 }
 
-static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t wait_ns)
+static void nest_run(struct nest *n, struct fixture *f, uint32_t seed, uint64_t wait_ns,
+		     uint64_t move_ns)
 {
 	nest_begin(n, f, seed, wait_ns);
+	f->card.move_ns = move_ns;
 	if (seed % 5 == 0)
 		churn(n);
 	for (unsigned i = 0; i < 40; i++) {
@@ -689,7 +697,7 @@ static void expandable_segments_are_the_bound(void **state)
 		struct fixture f;
 		struct nest n;
 
-		nest_run(&n, &f, seed, MS);
+		nest_run(&n, &f, seed, MS, 0);
 		assert_true(f.v.counts.mapped_peak_bytes <=
 			    f.v.counts.expandable_peak_bytes + 32 * MIB);
 		nest_end(&n);
@@ -704,7 +712,7 @@ static void no_cliff_without_moves(void **state)
 		struct fixture f;
 		struct nest n;
 
-		nest_run(&n, &f, seed, 500 * MS);
+		nest_run(&n, &f, seed, 500 * MS, 0);
 		/* what is allowed, and the last move: a wait for each stream */
 		assert_true(f.v.counts.moved_ns <= 4000 * MS + f.card.ns / 100);
 		assert_true(f.v.counts.mapped_peak_bytes <=
@@ -721,7 +729,7 @@ static void the_bound_stands_without_time_for_moves(void **state)
 		struct fixture f;
 		struct nest n;
 
-		nest_run(&n, &f, seed, 50 * MS);
+		nest_run(&n, &f, seed, 50 * MS, seed % 3 * 40 * MS);
 		assert_true(f.v.counts.mapped_peak_bytes <=
 			    f.v.counts.expandable_peak_bytes + 32 * MIB);
 		check(&f);
@@ -794,6 +802,7 @@ static void a_memory_of_chunks_stays_within_the_bound(void **state)
 		struct nest n;
 
 		nest_begin(&n, &f, seed, (seed % 2 ? 4 : 40) * MS);
+		f.card.move_ns = seed > 2 ? 5 * MS : 0;
 		chunks(&n);
 		assert_true(f.v.counts.mapped_peak_bytes <=
 			    f.v.counts.expandable_peak_bytes + 32 * MIB);

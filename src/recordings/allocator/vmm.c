@@ -535,7 +535,8 @@ int vmm_each_mapped(const struct vmm *a, int (*call)(void *self, uint64_t addr, 
 		size_t from = 0;
 
 		for (size_t slot = 0; slot <= r->handle_of.n; slot++) {
-			if (slot < r->handle_of.n && r->handle_of.at[slot])
+			if (slot < r->handle_of.n && r->handle_of.at[slot] &&
+			    r->handle_of.at[slot] < VMM_ELSEWHERE)
 				continue;
 			if (from < slot &&
 			    !call(self, r->base + from * VMM_SLOT, (slot - from) * VMM_SLOT))

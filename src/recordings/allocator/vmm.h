@@ -83,19 +83,23 @@ struct vmm_node {
 struct vmm_handle {
 	uint64_t addr, bytes, handle;
 	uint64_t freed; /* count of frees at the last one of a block on it */
+	uint32_t lefts; /* addresses in VMM_LEFT that it is still mapped at */
 	uint32_t spare; /* next unused entry, while unused */
 };
+
+#define VMM_ELSEWHERE 0x80000000u
 
 enum vmm_kind { VMM_SMALLS, VMM_LARGES, VMM_PLANNED, VMM_MIRROR, VMM_KINDS };
 
 struct vmm_region {
 	uint64_t base, bytes;
 	uint32_t lane;
-	uint8_t kind;            /* enum vmm_kind */
-	uint32_t first;          /* node; VMM_NONE: no addresses were taken yet */
-	struct freeset free;     /* by size */
-	struct freeset vacant;   /* of VMM_PLANNED and VMM_MIRROR: free and unmapped by address */
-	VEC(uint32_t) handle_of; /* slot -> handle + 1; 0: not mapped */
+	uint8_t kind;          /* enum vmm_kind */
+	uint32_t first;        /* node; VMM_NONE: no addresses were taken yet */
+	struct freeset free;   /* by size */
+	struct freeset vacant; /* of VMM_PLANNED and VMM_MIRROR: free and unmapped by address */
+	VEC(uint32_t)
+	handle_of; /* slot -> handle + 1; 0: not mapped; with VMM_ELSEWHERE: in VMM_LEFT */
 	uint64_t free_bytes, mapped_bytes;
 };
 

@@ -20,7 +20,7 @@
  * time that passes: two thirds to be tidy, all of it to need no more than expandable segments.  With less, recordings of trainings
  * reserve more (docs/evidence/allocator.md, "What a move costs").
  */
-#define MOVE_NS ((uint64_t)1000000000)
+#define MOVE_NS ((uint64_t)2000000000)
 #define MOVE_PART_OF_TIME 100u
 
 /* ---- handles ---- */
@@ -89,7 +89,7 @@ static void handles_unmap(struct vmm *a, struct vmm_region *r, uint64_t addr, ui
 void vmm_unmap_all(struct vmm *a, struct vmm_region *r)
 {
 	for (size_t slot = 0; slot < r->handle_of.n; slot++)
-		if (r->handle_of.at[slot]) {
+		if (r->handle_of.at[slot] && r->handle_of.at[slot] < VMM_ELSEWHERE) {
 			const struct vmm_handle *h = &a->handles.at[r->handle_of.at[slot] - 1];
 
 			handles_unmap(a, r, h->addr, h->addr + h->bytes);
@@ -196,6 +196,23 @@ static int is_over(const struct vmm *a, const struct vmm_left *l)
 	return l->freed <= a->lanes.at[a->regions.at[a->nodes.at[l->node].region].lane].reached;
 }
 
+static void left_drop(struct vmm *a, uint32_t n)
+{
+	const struct vmm_node *b = &a->nodes.at[n];
+	struct vmm_region *r = &a->regions.at[b->region];
+	size_t slot = slot_of(r, b->addr), end = slot + (size_t)(b->bytes / VMM_SLOT);
+
+	a->driver.drop(a->driver.self, b->addr, b->bytes);
+	while (slot < end) {
+		struct vmm_handle *h = &a->handles.at[(r->handle_of.at[slot] & ~VMM_ELSEWHERE) - 1];
+
+		h->lefts--;
+		for (size_t i = 0; i < h->bytes / VMM_SLOT; i++)
+			r->handle_of.at[slot++] = 0;
+	}
+	vmm_settle(a, n, VMM_UNMAPPED);
+}
+
 /* Those left at this count of frees or before.  How many are had again: their nodes may have joined others. */
 static size_t left_look(struct vmm *a, uint64_t frees)
 {
@@ -203,14 +220,12 @@ static size_t left_look(struct vmm *a, uint64_t frees)
 
 	for (size_t i = 0; i < a->left.n; i++) {
 		struct vmm_left l = a->left.at[i];
-		const struct vmm_node *b = &a->nodes.at[l.node];
 
 		if (l.frees > frees || !is_over(a, &l)) {
 			a->left.at[kept++] = l;
 			continue;
 		}
-		a->driver.drop(a->driver.self, b->addr, b->bytes);
-		vmm_settle(a, l.node, VMM_UNMAPPED);
+		left_drop(a, l.node);
 	}
 	a->left.n = kept;
 	return had - kept;
@@ -423,12 +438,13 @@ static int handle_move(struct vmm *a, const struct filling *f, uint64_t from, st
 	while (into->handle_of.n < slot + slots)
 		into->handle_of.at[into->handle_of.n++] = 0;
 	for (size_t i = 0; i < slots; i++) {
-		r->handle_of.at[old + i] = 0;
+		r->handle_of.at[old + i] = (n + 1) | VMM_ELSEWHERE;
 		into->handle_of.at[slot + i] = n + 1;
 	}
 	r->mapped_bytes -= h->bytes;
 	into->mapped_bytes += h->bytes;
 	h->addr = f->at;
+	h->lefts++;
 	h->freed = r->lane == into->lane ? h->freed : 0;
 	a->counts.maps++;
 	a->counts.unmaps++;
@@ -659,6 +675,50 @@ void vmm_give_back(struct vmm *a)
 		;
 }
 
+/*
+ * Handles that are too large for the place go back to the driver, up to `bytes`, so that smaller ones can be made: those that streams
+ * have passed and that are mapped nowhere else.  True: all is to be looked at again.
+ */
+static int release_large(struct vmm *a, struct wanted w, uint64_t bytes)
+{
+	uint64_t least = w.most, released = 0;
+	struct sources s;
+
+	if (left_look(a, a->frees))
+		return 1;
+	w.lane = VMM_NONE;
+	w.most = w.bytes = UINT64_MAX;
+	gather(a, &w, &s);
+	for (uint32_t i = 0; i < s.n && released < bytes; i++) {
+		uint32_t n = s.node[i];
+		struct vmm_region *r = &a->regions.at[a->nodes.at[n].region];
+		uint64_t at, to;
+
+		if (vmm_node_room(a, 10) ||
+		    !whole_handles(a, &a->nodes.at[n], &w, w.bytes, &at, &to))
+			continue;
+		while (at < to &&
+		       (handle_at(a, r, at)->bytes <= least || handle_at(a, r, at)->lefts))
+			at = handle_at(a, r, at)->addr + handle_at(a, r, at)->bytes;
+		if (at == to)
+			continue;
+		to = at + handle_at(a, r, at)->bytes;
+		n = cut_out(a, n, at, to);
+		handles_unmap(a, r, at, to);
+		vmm_settle(a, n, VMM_UNMAPPED);
+		released += to - at;
+	}
+	return released != 0;
+}
+
+/* For handles that are too large: what is given back is made again in small ones, so such waits are few. */
+static int wait_for_own(struct vmm *a, uint32_t lane)
+{
+	const struct vmm_lane *l = &a->lanes.at[lane];
+
+	return l->reached < l->freed && wait_for_lane(a, lane, l->freed);
+}
+
 /* How much is mapped once a place has what it lacks, and how much of it is wanted. */
 struct goal {
 	uint64_t after;
@@ -697,7 +757,10 @@ static int find_sources(struct vmm *a, const struct goal *g, struct wanted *w, s
 	w->bytes = needed;
 	w->must = 1;
 	gather(a, w, s);
-	return s->bytes < needed && waits && wait_for_streams(a, *w);
+	if (s->bytes >= needed)
+		return 0;
+	return (waits && wait_for_streams(a, *w)) || release_large(a, *w, needed - s->bytes) ||
+	       wait_for_own(a, w->lane);
 }
 
 int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes, int any)
