@@ -705,8 +705,10 @@ static double of_whole(struct line_reading *g, const struct told *t, const char 
 	if (!t->step || p >= end || *p != '/' ||
 	    !series_number(p + 1, (size_t)(end - p - 1), &of) || of < value)
 		return value;
-	if (series_is_epoch(t->name, t->n))
+	if (series_is_epoch(t->name, t->n)) {
 		g->run->epochs = of;
+		return value; /* "iteration 3/80 of epoch 2/10": the round stands behind */
+	}
 	return isnan(g->run->row_step) ? value : within(g->run, value, of);
 }
 
@@ -877,6 +879,38 @@ static const char *behind_number(const char *line, const char *says, const char 
 	return says;
 }
 
+/* "epoch1,step20,loss: 0.4": a count joined to its name, which is a word; the bytes of its digits, 0: it is none. */
+static size_t take_joined(struct line_reading *g, const char *line, const char *gap, const char *p,
+			  const char *end)
+{
+	const char *word = p;
+	struct told t = { .series = SERIES_NONE };
+	double value;
+	size_t took = 0;
+
+	while (word > line && isalpha((unsigned char)word[-1]))
+		word--;
+	t.n = (size_t)(p - word);
+	if (!t.n || t.n >= NAME_BYTES ||
+	    (word > line && text_line_is_word((unsigned char)word[-1])) ||
+	    (!series_is_step(word, t.n) && !series_is_epoch(word, t.n)))
+		return 0;
+	while (p + took < end && isdigit((unsigned char)p[took]))
+		took++;
+	if (p + took < end && p[took] != '/' && text_line_is_word((unsigned char)p[took]))
+		return 0;
+	find_side(gap, (size_t)(word - gap), &t);
+	if (t.side) {
+		g->side = t.side;
+		memcpy(g->word, t.word, sizeof(g->word));
+	}
+	memcpy(t.name, word, t.n);
+	weigh(&t);
+	series_number(p, took, &value);
+	put_named(g, &t, of_whole(g, &t, p + took, end, value));
+	return took;
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -887,6 +921,11 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		size_t took;
 		const char *says;
 
+		if (isdigit((unsigned char)*p) && p > gap && isalpha((unsigned char)p[-1]) &&
+		    (took = take_joined(g, line, gap, p, end))) {
+			gap = p += took;
+			continue;
+		}
 		if (!may_be_number(*p) ||
 		    (p > line && text_line_is_word((unsigned char)p[-1]) && p[-1] != '-') ||
 		    !(took = series_number(p, (size_t)(end - p), &value))) {
@@ -1240,16 +1279,39 @@ static void look_for_clock(struct line_reading *g, bool clocked)
 	g->fresh = false;
 }
 
+#define CLOCKED_LEAST 5
+
+/* "Loss: 0.4" behind a training whose lines were all "epoch 3, loss: 0.5": not of its course. */
+static void drop_behind(struct series_run *r, bool clocked)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->row.n; i++) {
+		struct series_curve *c = &r->curves.at[r->row.at[i].series];
+
+		if (!clocked && c->clocked >= CLOCKED_LEAST && !c->unclocked) {
+			r->behind++;
+			continue;
+		}
+		c->clocked += clocked;
+		c->unclocked += !clocked;
+		r->row.at[kept++] = r->row.at[i];
+	}
+	r->row.n = kept;
+}
+
 static void end_row(struct line_reading *g)
 {
 	struct series_run *r = g->run;
 	bool evaluation = !g->plain_values && g->side == SERIES_EVALUATION;
+	uint64_t copies = r->copies;
 
 	if (g->status || !g->known || !r->row.n) {
 		r->row.n = 0;
 		return;
 	}
 	look_for_clock(g, !isnan(r->row_step) || !isnan(r->row_epoch));
+	drop_behind(r, !isnan(r->row_step) || !isnan(r->row_epoch));
 	if (!isnan(r->row_epoch))
 		g->epoch = r->row_epoch;
 	else
@@ -1273,6 +1335,8 @@ static void end_row(struct line_reading *g)
 	give_held(g);
 	if (!g->status)
 		g->status = series_row_end(r, g->err);
+	if (r->copies > copies && g->epoch < r->last_epoch)
+		g->epoch = r->last_epoch;
 }
 
 /* A line of words only: the head of a table, or a heading. */
@@ -1446,20 +1510,39 @@ static bool take_column(struct line_reading *g, const char *line, size_t n)
 	return name;
 }
 
+/* Of a file without names: each column is named by its place. */
+static bool take_places(struct line_reading *g, const char *line, size_t n)
+{
+	struct span cell[COLUMNS];
+	char name[NAME_BYTES];
+	size_t k = g->run->by_place && is_bare(line, n) ? split_text_line(line, n, false, cell) : 0;
+	double value;
+
+	for (size_t i = 0; i < k && !g->status; i++) {
+		int named = snprintf(name, sizeof(name), "column %zu", i + 1);
+
+		series_number(cell[i].at, cell[i].n, &value);
+		g->status = series_row_put(g->run, name, (size_t)named, value, g->err);
+		g->known = 1;
+	}
+	return k;
+}
+
 #define LIST_LEAST 5 /* numbers of a list; fewer may be parts of one loss */
 
-/* Nothing but numbers with commas between, in brackets or not: how many; each is held for the series, if there is one. */
+/* Nothing but numbers with commas between, or spaces if there are none, in brackets or not: how many; each is held for the series, if there is one. */
 static size_t list_numbers(struct line_reading *g, const char *p, const char *end, uint32_t series)
 {
 	size_t count = 0;
-	bool comma = true;
+	bool spaced = !memchr(p, ',', (size_t)(end - p)), comma = true;
 
 	while (p < end && !g->status) {
 		double value;
 		size_t took;
 
 		if (isspace((unsigned char)*p) || strchr("[](),", *p)) {
-			comma |= *p++ == ',';
+			comma |= spaced || *p == ',';
+			p++;
 			continue;
 		}
 		took = comma ? series_number(p, (size_t)(end - p), &value) : 0;
@@ -1514,15 +1597,17 @@ static bool take_list(struct line_reading *g, const char *line, size_t n)
 	const char *list = line, *end = line + n, *name;
 	uint32_t series;
 	size_t named, count = 0;
+	bool spaced;
 	struct series_name says;
 
 	while (list < end && !isdigit((unsigned char)*list))
 		list++;
 	while (list > line && strchr("-+.", list[-1]))
 		list--;
-	if (memchr(line, ',', n))
+	spaced = !memchr(line, ',', n);
+	if (!spaced || n > 2 * (size_t)COLUMNS)
 		count = list_numbers(g, list, end, SERIES_NONE);
-	if (count < LIST_LEAST) {
+	if (count < (spaced ? COLUMNS + 1 : LIST_LEAST)) { /* a row of a table is no list */
 		keep_title(g, line, n);
 		return false;
 	}
@@ -1531,7 +1616,7 @@ static bool take_list(struct line_reading *g, const char *line, size_t n)
 	if (!named || named >= NAME_BYTES || !(1u << says.role & VALUED)) {
 		g->run->single += count;
 		g->title.n = 0;
-		return false;
+		return spaced;
 	}
 	series = intern_find(&g->run->monitor.names, name, named);
 	for (size_t i = 0; series != INTERN_NONE && i < g->lists.held.n; i++)
@@ -1585,7 +1670,8 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
 	g->in_table = g->table.narrow_n && take_table_row(g, line, n);
-	if (!g->in_table && !take_column(g, line, n) && !by_pattern(g, line, n))
+	if (!g->in_table && !take_column(g, line, n) && !by_pattern(g, line, n) &&
+	    !take_places(g, line, n))
 		take_numbers(g, line + counter, n - counter);
 	put_leading(g, line, n);
 	if (!g->run->row.n && !isnan(g->run->row_epoch)) {

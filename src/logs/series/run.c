@@ -22,7 +22,7 @@ const char *const series_kind_names[] = { "unknown", "trainer_state", "tensorboa
 void series_row_restart(struct series_run *r)
 {
 	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
-	r->clock_first = r->clock_most = r->clock_last = NAN;
+	r->clock_first = r->clock_most = r->clock_last = r->first_clock = NAN;
 	r->step_base = 0;
 }
 
@@ -38,7 +38,7 @@ static void forget_series_run(struct series_run *r)
 	r->points = r->set_aside = r->bytes = 0;
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	series_row_restart(r);
-	r->copies = r->before = r->single = r->results = 0;
+	r->copies = r->before = r->single = r->results = r->behind = 0;
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
@@ -56,7 +56,7 @@ static void forget_series_run(struct series_run *r)
 
 void series_run_init(struct series_run *r, struct mem *m, const struct series_options *options)
 {
-	*r = (struct series_run){ .mem = m, .options = options };
+	*r = (struct series_run){ .mem = m, .options = options, .ahead = NAN };
 	series_monitor_init(&r->monitor, m);
 	intern_init(&r->texts, m);
 	forget_series_run(r);
@@ -554,6 +554,8 @@ static bool look_at_clock(struct series_run *r)
 
 	if (isnan(clock))
 		return false;
+	if (isnan(r->clock_last) && r->rows_no_step == r->rows && clock + 1 < (double)r->rows)
+		r->first_clock = clock;
 	/* Batches begin anew with each epoch; epochs do so with another training only. */
 	anew = r->row_epoch <= r->epoch_first && r->row_epoch < r->last_epoch &&
 	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs ||
@@ -585,7 +587,9 @@ double series_row_step(struct series_run *r)
 		r->rows_no_step++;
 		if (!isnan(r->last_row_step))
 			return r->step_base + r->last_row_step;
-		return isnan(r->row_epoch) ? (double)r->rows : r->step_base + r->row_epoch;
+		if (isnan(r->row_epoch))
+			return isnan(r->ahead) ? (double)r->rows : r->ahead;
+		return r->step_base + r->row_epoch;
 	}
 	r->rows_step++;
 	if ((step < r->last_row_step && r->row_epoch > r->step_epoch) ||
@@ -633,6 +637,23 @@ static bool is_copy(const struct series_run *r)
 	return true;
 }
 
+/* "Best: epoch 25, val_acc 0.87", behind the last epoch: a row of epochs with the best value, at the epoch that had it. */
+static bool is_best_again(const struct series_run *r)
+{
+	if (!isnan(r->last_row_step) || !isnan(r->row_step) || !(r->row_epoch < r->clock_last))
+		return false;
+	for (size_t i = 0; i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+		bool most = w->role == PLIM_ROLE_METRIC;
+
+		if (1u << w->role & SERIES_EVALUATED &&
+		    (most ? w->max : w->min) == r->row.at[i].value &&
+		    (most ? w->max_step : w->min_step) == r->step_base + r->row_epoch)
+			return true;
+	}
+	return false;
+}
+
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 {
 	double step;
@@ -640,7 +661,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 
 	if (!r->row.n)
 		return PLIM_OK;
-	if (is_copy(r)) {
+	if (is_copy(r) || is_best_again(r)) {
 		r->copies++;
 		r->row.n = 0;
 		return PLIM_OK;
@@ -913,13 +934,16 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	name = name ? name + 1 : path;
-	if (r->column || r->players || !strcmp(path, "-") || has_judged(r))
+	if (r->column || r->players || r->by_place || !strcmp(path, "-") || has_judged(r))
 		return PLIM_OK;
 	if (file_role(name, strcspn(name, ".")) != PLIM_ROLE_OTHER &&
 	    (r->points || r->single >= COLUMN_LINES)) {
 		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
 		r->column = st ? NULL : intern_text(&r->texts, id);
 		r->lone = r->column && r->bare <= 1;
+	} else if (!r->points && r->bare >= COLUMN_LINES &&
+		   series_name_of(name, strcspn(name, ".")).side == SERIES_TRAINING) {
+		r->by_place = true;
 	} else if (r->played) {
 		r->players = true;
 	} else if (r->both_sides && !r->sides_count) {
@@ -936,7 +960,7 @@ static bool may_be_loss(const struct series_run *r, const char *name)
 {
 	struct series_name says = series_name_of(name, strlen(name));
 
-	if ((unsigned char)*name >= 128 && r->kind == SERIES_KIND_CSV)
+	if (r->by_place || ((unsigned char)*name >= 128 && r->kind == SERIES_KIND_CSV))
 		return true;
 	for (uint32_t i = 0; says.side == SERIES_TRAINING && i < r->monitor.names.n; i++) {
 		struct series_name other = series_name_of(
@@ -969,9 +993,19 @@ static enum plim_status find_falling(struct series_run *r, struct plim_err *err)
 		r->obey.n = r->cuts.n = 0;
 		return read_again(r, err);
 	}
-	if (!r->sides_count)
+	if (!r->sides_count && !r->by_place)
 		return PLIM_OK;
-	r->sides_count = false; /* the names stay unknown, which the error says */
+	r->sides_count = r->by_place = false; /* the names stay unknown, which the error says */
+	return read_again(r, err);
+}
+
+/* Rows before the first one with a step or epoch that are more than it counts stand at its step: none was resumed from. */
+static enum plim_status place_ahead(struct series_run *r, struct plim_err *err)
+{
+	if (isnan(r->first_clock) || !isnan(r->ahead) || !strcmp(r->files.at[0].path, "-"))
+		return PLIM_OK;
+	r->ahead = r->first_clock;
+	r->obey.n = r->cuts.n = 0;
 	return read_again(r, err);
 }
 
@@ -1009,6 +1043,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = name_arrays(r, err);
 	if (!st)
 		st = drop_before(r, err);
+	if (!st)
+		st = place_ahead(r, err);
 	if (!st)
 		st = drop_strays(r, err);
 	if (!st)
@@ -1065,10 +1101,16 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 				     "lines with other words each: results, not a course, and not "
 				     "judged",
 				     (unsigned long long)r->results);
+	if (!st && r->behind)
+		st = series_run_note(r, err,
+				     "%llu value%s in a line without a step, as no value of the "
+				     "series before: results, left out",
+				     (unsigned long long)r->behind,
+				     r->behind == 1 ? " is" : "s are");
 	if (!st && r->copies)
-		st = series_run_note(
-			r, err, "%llu row%s the same as the row before: they count once",
-			(unsigned long long)r->copies, r->copies == 1 ? " is" : "s are");
+		st = series_run_note(r, err, "%llu row%s the same as a row before: they count once",
+				     (unsigned long long)r->copies,
+				     r->copies == 1 ? " is" : "s are");
 	if (!st && r->over && !r->followed)
 		st = series_run_note(r, err,
 				     "another run begins at byte %llu and was not read: the input "

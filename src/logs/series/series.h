@@ -232,6 +232,8 @@ struct series_curve {
 	bool counts;
 	uint64_t texts; /* of a text: values in lines whose words no line before had */
 	bool marked;    /* of a text: its name is not parted from its values by wide space alone */
+	uint64_t clocked,
+		unclocked; /* of a text: values in lines with a step or epoch, and without */
 };
 
 /* Values of a series from `ordinal` on to the next cut are void if their step is `step` or later. */
@@ -330,6 +332,10 @@ struct series_run {
 	uint64_t
 		before; /* offset of the first step or epoch of a text, if rows before it are not of the training; else 0 */
 	uint64_t results;   /* series of a text that are not a course */
+	uint64_t behind;    /* values without a step of series whose other lines have one */
+	double first_clock; /* of the rows, if rows without one came before; NaN: none */
+	double ahead;       /* the step of such rows; NaN: they are counted */
+	bool by_place;      /* columns without names are named by their place */
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */
