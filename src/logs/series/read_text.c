@@ -567,7 +567,9 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	*room = tell_text_line(text, n);
 	series_run_mapped(g->run, room->name, room->n, &given);
 	says = series_name_of(room->name, room->n);
-	given |= (g->run->players && says.player) ||
+	given |= (g->run->falls && strlen(g->run->falls) == room->n &&
+		  !memcmp(g->run->falls, room->name, room->n)) ||
+		 (g->run->players && says.player) ||
 		 (g->run->sides_count && says.unknown && says.side);
 	room->kept |= given;
 	room->known |= given;
@@ -1068,6 +1070,8 @@ static size_t split_text_line(const char *line, size_t n, bool wide, struct span
 	return k;
 }
 
+#define HEAD_NAMES 4 /* before a bar */
+
 static const char number_sign[] = "step"; /* "#" counts what was done */
 
 /* The names that a line of names begins with; one of them is of a training. */
@@ -1126,6 +1130,11 @@ static void take_header(struct line_reading *g, const char *line, size_t n)
 	t->wide_n = wide_known ? t->wide_n : 0;
 }
 
+static bool is_word(const struct span *s, const char *word)
+{
+	return s->n == strlen(word) && !strncasecmp(s->at, word, s->n);
+}
+
 /* A line that is a row of the table: all its cells but one are numbers, or begin as such ("00:12", "10.1G", "640:"). */
 static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 {
@@ -1147,6 +1156,8 @@ static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 	for (size_t i = 0; i < columns; i++)
 		if (cell[i].at[0] == '[') /* of a matrix */
 			return false;
+	if (is_word(names, "class") && isalpha((unsigned char)*cell->at) && !is_word(cell, "all"))
+		return true; /* one class: no value of the whole */
 	for (size_t i = 0; i < columns; i++)
 		words += !isdigit((unsigned char)cell[i].at[0]) &&
 			 !series_number(cell[i].at, cell[i].n, &value);
@@ -1339,6 +1350,40 @@ static void end_row(struct line_reading *g)
 		g->epoch = r->last_epoch;
 }
 
+#define FLAGS_LEAST 3
+
+/* "epochs=30, iou=0.7, amp=True, cache=False, device=None": settings, whose numbers are no values. */
+static bool is_settings(const char *line, size_t n)
+{
+	static const char *const flags[] = { "True", "False", "None" };
+	size_t count = 0;
+
+	for (const char *p = line; (p = memchr(p, n ? '=' : 0, (size_t)(line + n - p))); p++)
+		for (int i = 0; i < 3; i++)
+			count += (size_t)(line + n - p) > strlen(flags[i]) &&
+				 !memcmp(p + 1, flags[i], strlen(flags[i]));
+	return count >= FLAGS_LEAST;
+}
+
+/* "Class  Images  mAP50: 100% |###| 18/18": the head of a table with a bar behind it; its bytes, 0: it is none. */
+static size_t head_with_bar(const char *line, size_t n)
+{
+	const char *end = memmem(line, n, "%", 1), *p = end;
+	struct span names[COLUMNS];
+	bool known;
+
+	while (p && p > line && isdigit((unsigned char)p[-1]))
+		p--;
+	if (!p || p == end)
+		return 0;
+	while (p > line && p[-1] == ' ')
+		p--;
+	if (p == line || p[-1] != ':')
+		return 0;
+	n = (size_t)(p - 1 - line);
+	return names_of(line, n, false, names, &known) >= HEAD_NAMES && known ? n : 0;
+}
+
 /* A line of words only: the head of a table, or a heading. */
 static void take_words(struct line_reading *g, const char *line, size_t n)
 {
@@ -1501,6 +1546,8 @@ static bool take_column(struct line_reading *g, const char *line, size_t n)
 		if (!(step > g->counted) || step != floor(step))
 			return false;
 		g->counted = step;
+	} else if (g->run->listed) {
+		return true;
 	}
 	g->run->single++;
 	if (name && !isnan(step))
@@ -1515,8 +1562,10 @@ static bool take_places(struct line_reading *g, const char *line, size_t n)
 {
 	struct span cell[COLUMNS];
 	char name[NAME_BYTES];
-	size_t k = g->run->by_place && is_bare(line, n) ? split_text_line(line, n, false, cell) : 0;
 	double value;
+	size_t k = g->run->by_place && (is_bare(line, n) || is_alone(line, n, &value))
+			   ? split_text_line(line, n, false, cell)
+			   : 0;
 
 	for (size_t i = 0; i < k && !g->status; i++) {
 		int named = snprintf(name, sizeof(name), "column %zu", i + 1);
@@ -1569,7 +1618,7 @@ static const char *list_name(struct line_reading *g, const char *line, const cha
 	if (*n)
 		return line;
 	*n = g->title.n;
-	if (*n)
+	if (*n && 1u << series_name_of(g->title.at, *n).role & VALUED)
 		return g->title.at;
 	*n = g->run->lone ? strlen(g->run->column) : 0;
 	return g->run->column;
@@ -1615,6 +1664,7 @@ static bool take_list(struct line_reading *g, const char *line, size_t n)
 	says = series_name_of(name, named);
 	if (!named || named >= NAME_BYTES || !(1u << says.role & VALUED)) {
 		g->run->single += count;
+		g->run->nameless++;
 		g->title.n = 0;
 		return spaced;
 	}
@@ -1635,7 +1685,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
 	double counted;
-	size_t counter;
+	size_t counter, bar;
 
 	for (; n && !*line; n--)
 		line++;
@@ -1649,6 +1699,11 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	}
 	if (is_traceback(g, line, n) || is_exception(line, n))
 		return;
+	bar = head_with_bar(line, n);
+	if (bar || is_settings(line, n)) {
+		take_words(g, line, bar ? bar : n);
+		return;
+	}
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
 	if ((!(has.low & DIGITS) && !has_lost_number(&has, line, n)) ||
@@ -1818,7 +1873,15 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 		in->file->offset = in->run->over ? g->row_at
 				   : g->block    ? in->file->offset
 						 : source_offset(s, last + 1);
+		p = last + 1;
 	}
+	if (!g->status && !in->run->over && s->end > p && series_reads_last(in) &&
+	    series_line(s, &p, &line, &n, true, &st, err)) {
+		in->file->unended = true;
+		take_pieces(g, s, line, n);
+		in->file->offset = in->run->over ? g->row_at : source_offset(s, p);
+	}
+	in->run->torn |= !g->status && !in->run->over && s->end > p && !in->run->options->grows;
 	if (!g->status)
 		give_held(g);
 	/* Lists behind a training repeat what it logged. */

@@ -38,7 +38,7 @@ static void forget_series_run(struct series_run *r)
 	r->points = r->set_aside = r->bytes = 0;
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	series_row_restart(r);
-	r->copies = r->before = r->single = r->results = r->behind = 0;
+	r->copies = r->before = r->single = r->results = r->behind = r->nameless = 0;
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
@@ -92,6 +92,7 @@ void series_run_clear(struct series_run *r)
 		r->files.at[i].offset = r->files.at[i].start;
 		r->files.at[i].clock = r->files.at[i].start_clock;
 		r->files.at[i].bytes = 0;
+		r->files.at[i].unended = false;
 		r->files.at[i].mtime_ns = -1;
 		if (!r->files.at[i].start)
 			r->files.at[i].header = NULL;
@@ -785,8 +786,8 @@ static enum plim_status look_series_run(struct series_run *r, bool *changed, boo
 		if ((uint64_t)s.st_size == f->bytes && ns == f->mtime_ns)
 			continue;
 		*changed = true;
-		*rewritten |=
-			f->mtime_ns != -1 && (is_document(f) || (uint64_t)s.st_size < f->bytes);
+		*rewritten |= f->mtime_ns != -1 &&
+			      (is_document(f) || f->unended || (uint64_t)s.st_size < f->bytes);
 		f->bytes = (uint64_t)s.st_size;
 		f->mtime_ns = -2 - ns; /* to be read; real times are positive */
 	}
@@ -934,6 +935,13 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	name = name ? name + 1 : path;
+	for (int i = 0; i < 2 && !r->points && !r->falls && r->unknown[i]; i++)
+		if (series_is_cost(r->unknown[i], strlen(r->unknown[i])))
+			r->falls = r->unknown[i];
+	if (r->falls && !r->points) {
+		r->obey.n = r->cuts.n = 0;
+		return read_again(r, err);
+	}
 	if (r->column || r->players || r->by_place || !strcmp(path, "-") || has_judged(r))
 		return PLIM_OK;
 	if (file_role(name, strcspn(name, ".")) != PLIM_ROLE_OTHER &&
@@ -941,7 +949,8 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
 		r->column = st ? NULL : intern_text(&r->texts, id);
 		r->lone = r->column && r->bare <= 1;
-	} else if (!r->points && r->bare >= COLUMN_LINES &&
+		r->listed = r->lone && r->nameless;
+	} else if (!r->points && (r->bare >= COLUMN_LINES || r->single >= COLUMN_LINES) &&
 		   series_name_of(name, strcspn(name, ".")).side == SERIES_TRAINING) {
 		r->by_place = true;
 	} else if (r->played) {

@@ -47,6 +47,8 @@ enum series_side series_side_of(const char *word, size_t n);
 
 /* Is the name one for steps; for epochs; for times in seconds, or unix times?  Lower is stronger, 0: no. */
 unsigned series_is_step(const char *name, size_t n);
+/* "cost": a loss, if the log has no other; or of time, of money. */
+bool series_is_cost(const char *name, size_t n);
 bool series_is_epoch(const char *name, size_t n);
 bool series_is_time(const char *name, size_t n);
 
@@ -267,6 +269,7 @@ struct series_file {
 	const char *header; /* of a CSV: its first line; interned */
 	double clock;       /* of a text: the epoch that it named last */
 	double start_clock; /* at `start` */
+	bool unended;       /* a last line without an end was read */
 };
 
 struct series_options {
@@ -276,6 +279,7 @@ struct series_options {
 	uint64_t patience; /* PLIM_UNKNOWN: each its own */
 	double min_delta;
 	bool redact; /* an error shows no name of a log */
+	bool grows;  /* a last line without an end is one that is being written */
 };
 
 struct series_row_value {
@@ -343,10 +347,12 @@ struct series_run {
 	bool both_sides;    /* a text without a known name has one of both sides, "tr_x", "va_x": */
 	bool sides_count;   /* its values are read */
 	bool played; /* a text without a known name has those of a generator and a discriminator: */
-	bool players;    /* they are losses */
-	bool lone;       /* the file's name is that of a list: no other line is one of numbers */
-	uint64_t bare;   /* lines of a text that hold nothing but numbers */
-	uint64_t within; /* lines of an evaluation that went on */
+	bool players;      /* they are losses */
+	bool lone;         /* the file's name is that of a list: no other line is one of numbers */
+	bool listed;       /* it has such lists, next to which a number alone is no value */
+	uint64_t nameless; /* lists that neither a word nor a line names */
+	uint64_t bare;     /* lines of a text that hold nothing but numbers */
+	uint64_t within;   /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */
 	uint64_t
