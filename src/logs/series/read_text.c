@@ -1577,6 +1577,26 @@ static bool take_places(struct line_reading *g, const char *line, size_t n)
 	return k;
 }
 
+/* "1m 16s (- 18m 6s) (5000 6%) 3.52" of PyTorch's tutorials: a step, its share, a loss without a name. */
+static bool take_share(struct line_reading *g, const char *line, size_t n)
+{
+	const char *end = line + n, *close = memrchr(line, ')', n),
+		   *open = close ? memrchr(line, '(', (size_t)(close - line)) : NULL;
+	double step, share, loss;
+	size_t took;
+
+	if (!open || close < open + 4 || close[-1] != '%' ||
+	    !is_alone(close + 1, (size_t)(end - close - 1), &loss))
+		return false;
+	took = series_number(open + 1, (size_t)(close - open - 1), &step);
+	if (!took || open[1 + took] != ' ' || !(step >= 0) || step != floor(step) ||
+	    !is_alone(open + 1 + took, (size_t)(close - open - took - 2), &share))
+		return false;
+	put_text_line(g, "step", 4, step, true);
+	put_text_line(g, "loss", 4, loss, true);
+	return true;
+}
+
 #define LIST_LEAST 5 /* numbers of a list; fewer may be parts of one loss */
 
 /* Nothing but numbers with commas between, or spaces if there are none, in brackets or not: how many; each is held for the series, if there is one. */
@@ -1726,7 +1746,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		put_text_line(g, "epoch", 5, counted, true);
 	g->in_table = g->table.narrow_n && take_table_row(g, line, n);
 	if (!g->in_table && !take_column(g, line, n) && !by_pattern(g, line, n) &&
-	    !take_places(g, line, n))
+	    !take_places(g, line, n) && !take_share(g, line, n))
 		take_numbers(g, line + counter, n - counter);
 	put_leading(g, line, n);
 	if (!g->run->row.n && !isnan(g->run->row_epoch)) {

@@ -945,13 +945,14 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	if (r->column || r->players || r->by_place || !strcmp(path, "-") || has_judged(r))
 		return PLIM_OK;
 	if (file_role(name, strcspn(name, ".")) != PLIM_ROLE_OTHER &&
-	    (r->points || r->single >= COLUMN_LINES)) {
+	    (r->points || (r->single >= COLUMN_LINES && r->nameless < COLUMN_LINES))) {
 		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
 		r->column = st ? NULL : intern_text(&r->texts, id);
 		r->lone = r->column && r->bare <= 1;
 		r->listed = r->lone && r->nameless;
 	} else if (!r->points && (r->bare >= COLUMN_LINES || r->single >= COLUMN_LINES) &&
-		   series_name_of(name, strcspn(name, ".")).side == SERIES_TRAINING) {
+		   (file_role(name, strcspn(name, ".")) == PLIM_ROLE_TRAIN_LOSS ||
+		    series_name_of(name, strcspn(name, ".")).side == SERIES_TRAINING)) {
 		r->by_place = true;
 	} else if (r->played) {
 		r->players = true;
