@@ -1569,6 +1569,12 @@ static uint32_t weigh_collapse(const struct evaluations *e, double best)
 							 : PLIM_SEVERITY_ERROR;
 }
 
+/* A metric of 1 or -1, in percent or more, may be the best there is; so may an error of 0, but a WER of 1 is not. */
+static bool is_perfect(const struct series_watch *w, double value)
+{
+	return w->role == PLIM_ROLE_ERROR ? fabs(value) < 0.01 : fabs(value) >= 0.99;
+}
+
 static void look_metric(struct series_monitor *m, uint32_t series, double step, double value)
 {
 	struct series_watch *w = &m->watches.at[series];
@@ -1590,7 +1596,7 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 		}
 		return;
 	}
-	if (w->finite >= METRIC_SAME && w->min == w->max && value < 0.99 && value > -0.99) {
+	if (w->finite >= METRIC_SAME && w->min == w->max && !is_perfect(w, value)) {
 		f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->first_step, step);
 		if (f) {
 			f->kind = COLLAPSE_CONSTANT;
