@@ -1606,7 +1606,7 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 		}
 		return;
 	}
-	if (e.n < 6)
+	if (e.n < 6 || w->role == PLIM_ROLE_ERROR) /* what errors lose is a matter of overfitting */
 		return;
 	best = -INFINITY;
 	/* Three in a row must have had what was gained, as three are asked that lost it: else it was noise. */
@@ -1954,7 +1954,7 @@ const struct series_detector series_detectors[] = {
 	  "validation loss over twice training loss, twice the ratio at the best evaluation, and a "
 	  "tenth worse than it",
 	  "common practice" },
-	{ BIT(METRIC), look_metric, "collapse",
+	{ BIT(METRIC) | BIT(ERROR), look_metric, "collapse",
 	  "a metric that loses for three evaluations 60 % of what three held, or is the same "
 	  "number "
 	  "in five from the first",

@@ -1400,6 +1400,17 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 	memcpy(g->heading_word, says.word, sizeof(g->heading_word));
 }
 
+/* A head with a bar behind it, or settings. */
+static bool take_head(struct line_reading *g, const char *line, size_t n)
+{
+	size_t bar = head_with_bar(line, n);
+
+	if (!bar && !is_settings(line, n))
+		return false;
+	take_words(g, line, bar ? bar : n);
+	return true;
+}
+
 /*
  * "[007] train_loss: 0.4": a number with zeros in front, or as wide as one that had them, counts epochs; so does one that is a
  * column, with a tab behind it.  Its bytes up to the name; 0: it is something else, a rank's "[1]" for one.
@@ -1597,6 +1608,12 @@ static bool take_share(struct line_reading *g, const char *line, size_t n)
 	return true;
 }
 
+/* A line whose numbers no word in it names. */
+static bool take_nameless(struct line_reading *g, const char *line, size_t n)
+{
+	return take_column(g, line, n) || take_places(g, line, n) || take_share(g, line, n);
+}
+
 #define LIST_LEAST 5 /* numbers of a list; fewer may be parts of one loss */
 
 /* Nothing but numbers with commas between, or spaces if there are none, in brackets or not: how many; each is held for the series, if there is one. */
@@ -1701,11 +1718,21 @@ static bool take_list(struct line_reading *g, const char *line, size_t n)
 	return true;
 }
 
+/* A line "Epoch 3" is about those that follow. */
+static void keep_epoch(struct line_reading *g)
+{
+	g->fresh = g->run->row_epoch != g->epoch;
+	g->clock_at = g->clock_at ? g->clock_at : g->line_at;
+	g->epoch = g->run->row_epoch;
+	g->lasting = g->side;
+	memcpy(g->lasting_word, g->word, sizeof(g->word));
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
 	double counted;
-	size_t counter, bar;
+	size_t counter;
 
 	for (; n && !*line; n--)
 		line++;
@@ -1717,13 +1744,8 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		n = clean(g->clean, line, n);
 		line = g->clean;
 	}
-	if (is_traceback(g, line, n) || is_exception(line, n))
+	if (is_traceback(g, line, n) || is_exception(line, n) || take_head(g, line, n))
 		return;
-	bar = head_with_bar(line, n);
-	if (bar || is_settings(line, n)) {
-		take_words(g, line, bar ? bar : n);
-		return;
-	}
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
 	if ((!(has.low & DIGITS) && !has_lost_number(&has, line, n)) ||
@@ -1745,17 +1767,11 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
 	g->in_table = g->table.narrow_n && take_table_row(g, line, n);
-	if (!g->in_table && !take_column(g, line, n) && !by_pattern(g, line, n) &&
-	    !take_places(g, line, n) && !take_share(g, line, n))
+	if (!g->in_table && !by_pattern(g, line, n) && !take_nameless(g, line, n))
 		take_numbers(g, line + counter, n - counter);
 	put_leading(g, line, n);
-	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
-		g->fresh = g->run->row_epoch != g->epoch;
-		g->clock_at = g->clock_at ? g->clock_at : g->line_at;
-		g->epoch = g->run->row_epoch;
-		g->lasting = g->side;
-		memcpy(g->lasting_word, g->word, sizeof(g->word));
-	}
+	if (!g->run->row.n && !isnan(g->run->row_epoch))
+		keep_epoch(g);
 	if (!g->known) {
 		if (isnan(g->run->row_epoch) || g->run->row.n)
 			series_row_heading(g->run, line, n);
@@ -1858,6 +1874,23 @@ static void drop_results(struct series_run *r)
 	}
 }
 
+/* A line without an end, at `p`. */
+static enum plim_status take_last(struct line_reading *g, struct series_input *in, const uint8_t *p)
+{
+	const char *line;
+	size_t n;
+	enum plim_status st = PLIM_OK;
+
+	if (!series_reads_last(in) || !series_line(in->source, &p, &line, &n, true, &st, g->err)) {
+		in->run->torn |= !in->run->options->grows;
+		return st;
+	}
+	in->file->unended = true;
+	take_pieces(g, in->source, line, n);
+	in->file->offset = in->run->over ? g->row_at : source_offset(in->source, p);
+	return st;
+}
+
 enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 {
 	struct line_reading *g = mem_new(in->run->mem, 1, sizeof(*g), err);
@@ -1895,13 +1928,8 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 						 : source_offset(s, last + 1);
 		p = last + 1;
 	}
-	if (!g->status && !in->run->over && s->end > p && series_reads_last(in) &&
-	    series_line(s, &p, &line, &n, true, &st, err)) {
-		in->file->unended = true;
-		take_pieces(g, s, line, n);
-		in->file->offset = in->run->over ? g->row_at : source_offset(s, p);
-	}
-	in->run->torn |= !g->status && !in->run->over && s->end > p && !in->run->options->grows;
+	if (!g->status && !in->run->over && s->end > p)
+		st = take_last(g, in, p);
 	if (!g->status)
 		give_held(g);
 	/* Lists behind a training repeat what it logged. */

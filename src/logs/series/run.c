@@ -555,8 +555,6 @@ static bool look_at_clock(struct series_run *r)
 
 	if (isnan(clock))
 		return false;
-	if (isnan(r->clock_last) && r->rows_no_step == r->rows && clock + 1 < (double)r->rows)
-		r->first_clock = clock;
 	/* Batches begin anew with each epoch; epochs do so with another training only. */
 	anew = r->row_epoch <= r->epoch_first && r->row_epoch < r->last_epoch &&
 	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs ||
@@ -638,6 +636,15 @@ static bool is_copy(const struct series_run *r)
 	return true;
 }
 
+/* The first row with a step or epoch: did more rows come before than it counts? */
+static void look_at_first(struct series_run *r)
+{
+	double clock = isnan(r->row_step) ? r->row_epoch : r->row_step;
+
+	if (isnan(r->clock_last) && r->rows_no_step == r->rows && clock + 1 < (double)r->rows)
+		r->first_clock = clock;
+}
+
 /* "Best: epoch 25, val_acc 0.87", behind the last epoch: a row of epochs with the best value, at the epoch that had it. */
 static bool is_best_again(const struct series_run *r)
 {
@@ -667,6 +674,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 		r->row.n = 0;
 		return PLIM_OK;
 	}
+	look_at_first(r);
 	if (look_at_clock(r)) {
 		r->over = true;
 		r->row.n = 0;
