@@ -709,7 +709,7 @@ static double of_whole(struct line_reading *g, const struct told *t, const char 
 		return value;
 	if (series_is_epoch(t->name, t->n)) {
 		g->run->epochs = of;
-		return value; /* "iteration 3/80 of epoch 2/10": the round stands behind */
+		return value; /* "iteration 3/80 of epoch 2/10": the round follows */
 	}
 	return isnan(g->run->row_step) ? value : within(g->run, value, of);
 }

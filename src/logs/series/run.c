@@ -1017,7 +1017,7 @@ static enum plim_status find_falling(struct series_run *r, struct plim_err *err)
 	return read_again(r, err);
 }
 
-/* Rows before the first one with a step or epoch that are more than it counts stand at its step: none was resumed from. */
+/* Rows before the first one with a step or epoch that are more than it counts get its step: none was resumed from. */
 static enum plim_status place_ahead(struct series_run *r, struct plim_err *err)
 {
 	if (isnan(r->first_clock) || !isnan(r->ahead) || !strcmp(r->files.at[0].path, "-"))
