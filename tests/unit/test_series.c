@@ -556,6 +556,33 @@ static void test_events(void **state)
 	read_end(&r);
 }
 
+/* A last line without an end was read; when it goes on, its number was only the beginning of one. */
+static void test_unended(void **state)
+{
+	static const char *const texts[] = { "epoch,loss\n1,0.9\n2,0.8",
+					     "epoch 1 loss 0.9\nepoch 2 loss 0.8" };
+	static const char *const more[] = { "5\n3,0.7\n", "5\nepoch 3 loss 0.7\n" };
+	struct reading r;
+	struct plim_err err;
+	bool changed;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char bytes[80];
+		int n = snprintf(bytes, sizeof(bytes), "%s", texts[i]);
+
+		put_file((uint8_t *)bytes, (size_t)n);
+		assert_int_equal(read_file(&r, -1, &err), PLIM_OK);
+		assert_true(r.run.points == 2 && r.run.monitor.watches.at[0].last == 0.8);
+		n = snprintf(bytes, sizeof(bytes), "%s%s", texts[i], more[i]);
+		put_file((uint8_t *)bytes, (size_t)n);
+		assert_int_equal(series_run_read(&r.run, &changed, &err), PLIM_OK);
+		assert_true(r.run.points == 3 && r.run.monitor.watches.at[0].max == 0.9 &&
+			    r.run.monitor.watches.at[0].total > 2.44);
+		read_end(&r);
+	}
+}
+
 /* What is not a row is counted, the rest is read; bare NaN is a number. */
 static void test_damaged_text(void **state)
 {
@@ -658,6 +685,7 @@ int main(void)
 		cmocka_unit_test(test_others),       cmocka_unit_test(test_saved),
 		cmocka_unit_test(test_resumed),      cmocka_unit_test(test_events),
 		cmocka_unit_test(test_damaged_text), cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_unended),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

@@ -162,9 +162,12 @@ static enum plim_status take_options(struct plim_curves_hidden *h, const char *c
 		if (!o->monitor)
 			return mem_status(err);
 	}
-	h->options = (struct series_options){ NULL,         map,
-					      o->map_count, o->patience,
-					      o->min_delta, (o->flags & PLIM_CURVES_REDACT) != 0 };
+	h->options = (struct series_options){ .map = map,
+					      .map_count = o->map_count,
+					      .patience = o->patience,
+					      .min_delta = o->min_delta,
+					      .redact = o->flags & PLIM_CURVES_REDACT,
+					      .grows = o->flags & PLIM_CURVES_GROWS };
 	st = series_patterns_new(&h->mem, o->patterns_path, &h->patterns, err);
 	h->options.patterns = h->patterns;
 	return st;

@@ -690,6 +690,7 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 #define DIVERGED_TIMES 0.18 /* ln 1.2 */
 #define DIVERGED_SURE 1.1   /* ln 3: an error at once */
 #define DIVERGED_LASTS 6.0  /* times as long as it took to be found: an error */
+#define DIVERGED_LEFT 0.6   /* of the rise, its logarithm: with less left it is a warning again */
 #define DIVERGED_CELLS 8
 #define FOUR 4
 static const struct {
@@ -776,7 +777,7 @@ static bool rises(const double *y, size_t n, size_t k, double errors, double sig
 static void judge_diverged(struct series_finding *f, double rise, double step)
 {
 	if (rise > DIVERGED_SURE ||
-	    (rise > 0.6 * f->number[2] &&
+	    (rise > DIVERGED_LEFT * f->number[2] &&
 	     step - f->detected >= DIVERGED_LASTS * (f->detected - f->step)))
 		f->severity = PLIM_SEVERITY_ERROR;
 }
@@ -796,6 +797,9 @@ static void diverged_goes_on(struct series_monitor *m, struct series_finding *f,
 	if (f->severity ==
 	    PLIM_SEVERITY_WARNING) /* not one of two losses that play against each other */
 		judge_diverged(f, last - least, step);
+	else if (f->severity == PLIM_SEVERITY_ERROR && last - least < DIVERGED_SURE &&
+		 last - least < DIVERGED_LEFT * f->number[2])
+		f->severity = PLIM_SEVERITY_WARNING;
 }
 
 static void look_diverged(struct series_monitor *m, uint32_t series, double step, double value)
@@ -1553,7 +1557,23 @@ static void look_ratio(struct series_monitor *m, uint32_t series, double step, d
 	f->other = w->pair;
 }
 
-#define METRIC_SAME 5 /* evaluations that are exactly equal from the first on */
+#define COLLAPSE_SHARE 0.15 /* of the best value; an error if more is lost */
+#define METRIC_SAME 5       /* evaluations that are exactly equal from the first on */
+
+/* From 0.71 back to 0.64 a model is hardly worse than it was. */
+static uint32_t weigh_collapse(const struct evaluations *e, double best)
+{
+	double late = fmax(e->y[e->n - 1], fmax(e->y[e->n - 2], e->y[e->n - 3]));
+
+	return best - late < COLLAPSE_SHARE * fabs(best) ? PLIM_SEVERITY_WARNING
+							 : PLIM_SEVERITY_ERROR;
+}
+
+/* A metric of 1 or -1, in percent or more, may be the best there is; so may an error of 0, but a WER of 1 is not. */
+static bool is_perfect(const struct series_watch *w, double value)
+{
+	return w->role == PLIM_ROLE_ERROR ? fabs(value) < 0.01 : fabs(value) >= 0.99;
+}
 
 static void look_metric(struct series_monitor *m, uint32_t series, double step, double value)
 {
@@ -1571,10 +1591,12 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 		    (f->kind == COLLAPSE_METRIC && value > f->number[2])) {
 			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		} else if (f->kind == COLLAPSE_METRIC && f->severity == PLIM_SEVERITY_WARNING) {
+			f->severity = weigh_collapse(&e, f->number[1]);
 		}
 		return;
 	}
-	if (w->finite >= METRIC_SAME && w->min == w->max && value < 0.99 && value > -0.99) {
+	if (w->finite >= METRIC_SAME && w->min == w->max && !is_perfect(w, value)) {
 		f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->first_step, step);
 		if (f) {
 			f->kind = COLLAPSE_CONSTANT;
@@ -1584,7 +1606,7 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 		}
 		return;
 	}
-	if (e.n < 6)
+	if (e.n < 6 || w->role == PLIM_ROLE_ERROR) /* what errors lose is a matter of overfitting */
 		return;
 	best = -INFINITY;
 	/* Three in a row must have had what was gained, as three are asked that lost it: else it was noise. */
@@ -1602,7 +1624,7 @@ static void look_metric(struct series_monitor *m, uint32_t series, double step, 
 		return;
 	series_take_back(m, series_open(m, PLIM_CURVES_OVERFIT, series));
 	f->kind = COLLAPSE_METRIC;
-	f->severity = PLIM_SEVERITY_ERROR;
+	f->severity = weigh_collapse(&e, best);
 	f->confidence = 0.85;
 	f->number[0] = value;
 	f->number[1] = best;
@@ -1932,7 +1954,7 @@ const struct series_detector series_detectors[] = {
 	  "validation loss over twice training loss, twice the ratio at the best evaluation, and a "
 	  "tenth worse than it",
 	  "common practice" },
-	{ BIT(METRIC), look_metric, "collapse",
+	{ BIT(METRIC) | BIT(ERROR), look_metric, "collapse",
 	  "a metric that loses for three evaluations 60 % of what three held, or is the same "
 	  "number "
 	  "in five from the first",

@@ -88,8 +88,9 @@ static const struct {
 	  NULL, ANY, PLIM_ROLE_OTHER },
 	{ "every interval freq patience", NULL, ANY, PLIM_ROLE_OTHER }, /* settings */
 	{ "py", NULL, ANY, PLIM_ROLE_OTHER },                           /* a line of losses.py */
-	{ "rate", "loss", ANY, PLIM_ROLE_OTHER },                       /* of games, of packets */
-	{ "std stddev", NULL, ANY, PLIM_ROLE_OTHER },                   /* how far values spread */
+	{ "number count", "error errors", ANY, PLIM_ROLE_OTHER },
+	{ "rate", "loss", ANY, PLIM_ROLE_OTHER },     /* of games, of packets */
+	{ "std stddev", NULL, ANY, PLIM_ROLE_OTHER }, /* how far values spread */
 	{ "max clip clipping", "norm gnorm", ANY, PLIM_ROLE_OTHER },
 	{ "grad gradient gradients gnorm g", "norm gnorm total", ANY, PLIM_ROLE_GRAD_NORM },
 	{ "gnorm gradnorm", NULL, ANY, PLIM_ROLE_GRAD_NORM },
@@ -118,19 +119,35 @@ static const struct {
 
 static const char losses[] = "loss losses logloss mlogloss nll xent crossentropy bpb bpc";
 
+/* "dice loss" and "loss_iou" are losses, "Loss/accuracy" is a metric. */
+static bool is_loss_of(const struct words *w, const char *metrics)
+{
+	size_t metric = WORDS, loss = 0;
+
+	if (!has_any(w, losses))
+		return false;
+	for (size_t i = 0; i < w->n; i++) {
+		metric = metric == WORDS && in_list(w->at[i], metrics) ? i : metric;
+		loss = in_list(w->at[i], losses) ? i : loss;
+	}
+	return loss > metric || has_any(w, "dice iou ssim");
+}
+
 static void find_role(const struct words *w, bool eval, bool train, struct series_name *out)
 {
+	enum plim_role loss = eval ? PLIM_ROLE_VAL_LOSS : PLIM_ROLE_TRAIN_LOSS;
+
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (has_any(w, rows[i].one) && (!rows[i].two || has_any(w, rows[i].two)) &&
 		    (rows[i].side != EVALUATION || eval || !train)) {
-			out->role = rows[i].role;
+			out->role = rows[i].role == PLIM_ROLE_METRIC && is_loss_of(w, rows[i].one)
+					    ? loss
+					    : rows[i].role;
 			out->played = rows[i].side == PLAYED && !eval;
 			return;
 		}
 	out->unknown = !has_any(w, losses);
-	out->role = out->unknown ? PLIM_ROLE_OTHER
-		    : eval       ? PLIM_ROLE_VAL_LOSS
-				 : PLIM_ROLE_TRAIN_LOSS;
+	out->role = out->unknown ? PLIM_ROLE_OTHER : loss;
 }
 
 /* Words that say how a loss was taken down, not which it is. */
@@ -231,6 +248,14 @@ bool series_is_epoch(const char *name, size_t n)
 						    NAME("train/epoch"), NAME("current_epoch") };
 
 	return place_in(epochs, sizeof(epochs) / sizeof(*epochs), name, n);
+}
+
+bool series_is_cost(const char *name, size_t n)
+{
+	struct words w;
+
+	cut_name(name, n, &w);
+	return has_any(&w, "cost costs") && series_name_of(name, n).unknown;
 }
 
 bool series_is_public_word(const char *word, size_t n)

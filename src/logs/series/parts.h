@@ -23,6 +23,9 @@ enum plim_status series_read_mlflow(struct series_input *in, struct plim_err *er
 bool series_line(struct source *s, const uint8_t **p, const char **line, size_t *n, bool all,
 		 enum plim_status *st, struct plim_err *err);
 
+/* Is a last line without an end to be read, too?  Not of a log that grows, nor one that a full buffer may have cut. */
+bool series_reads_last(const struct series_input *in);
+
 /* A number as programs print it: 1, -2.5e-3, nan, NaN, inf, -Infinity.  0: none stands here; else its length. */
 size_t series_number(const char *at, size_t n, double *out);
 

@@ -39,6 +39,14 @@ bool series_line(struct source *s, const uint8_t **p, const char **line, size_t 
 	return true;
 }
 
+#define BUFFER_BYTES \
+	4096 /* buffers of files are such, or multiples: a killed job leaves whole ones */
+
+bool series_reads_last(const struct series_input *in)
+{
+	return !in->run->options->grows && in->file->bytes % BUFFER_BYTES;
+}
+
 size_t series_number(const char *at, size_t n, double *out)
 {
 	char copy[64];
@@ -281,7 +289,7 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 	size_t n;
 	uint64_t from = 0;
 	uint32_t id;
-	bool open = false;
+	bool open = false, last = series_reads_last(in);
 	unsigned lines = 0;
 	enum plim_status st = PLIM_OK;
 
@@ -298,9 +306,9 @@ enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
 		series_row_heading(r, line, n);
 	}
 	st = read_line_header(r, in->file->header, &t, err);
-	/* A last line without an end is one that is being written: its last number may be cut. */
 	r->splits = true;
-	while (!st && !r->over && series_line(s, &p, &line, &n, false, &st, err)) {
+	while (!st && !r->over && series_line(s, &p, &line, &n, last, &st, err)) {
+		in->file->unended |= last && p == s->end && p[-1] != '\n';
 		if (open) {
 			open = ++lines < CELL_LINES && series_quotes(line, n) % 2 == 0;
 		} else {

@@ -567,7 +567,9 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	*room = tell_text_line(text, n);
 	series_run_mapped(g->run, room->name, room->n, &given);
 	says = series_name_of(room->name, room->n);
-	given |= (g->run->players && says.player) ||
+	given |= (g->run->falls && strlen(g->run->falls) == room->n &&
+		  !memcmp(g->run->falls, room->name, room->n)) ||
+		 (g->run->players && says.player) ||
 		 (g->run->sides_count && says.unknown && says.side);
 	room->kept |= given;
 	room->known |= given;
@@ -705,8 +707,10 @@ static double of_whole(struct line_reading *g, const struct told *t, const char 
 	if (!t->step || p >= end || *p != '/' ||
 	    !series_number(p + 1, (size_t)(end - p - 1), &of) || of < value)
 		return value;
-	if (series_is_epoch(t->name, t->n))
+	if (series_is_epoch(t->name, t->n)) {
 		g->run->epochs = of;
+		return value; /* "iteration 3/80 of epoch 2/10": the round follows */
+	}
 	return isnan(g->run->row_step) ? value : within(g->run, value, of);
 }
 
@@ -877,6 +881,38 @@ static const char *behind_number(const char *line, const char *says, const char 
 	return says;
 }
 
+/* "epoch1,step20,loss: 0.4": a count joined to its name, which is a word; the bytes of its digits, 0: it is none. */
+static size_t take_joined(struct line_reading *g, const char *line, const char *gap, const char *p,
+			  const char *end)
+{
+	const char *word = p;
+	struct told t = { .series = SERIES_NONE };
+	double value;
+	size_t took = 0;
+
+	while (word > line && isalpha((unsigned char)word[-1]))
+		word--;
+	t.n = (size_t)(p - word);
+	if (!t.n || t.n >= NAME_BYTES ||
+	    (word > line && text_line_is_word((unsigned char)word[-1])) ||
+	    (!series_is_step(word, t.n) && !series_is_epoch(word, t.n)))
+		return 0;
+	while (p + took < end && isdigit((unsigned char)p[took]))
+		took++;
+	if (p + took < end && p[took] != '/' && text_line_is_word((unsigned char)p[took]))
+		return 0;
+	find_side(gap, (size_t)(word - gap), &t);
+	if (t.side) {
+		g->side = t.side;
+		memcpy(g->word, t.word, sizeof(g->word));
+	}
+	memcpy(t.name, word, t.n);
+	weigh(&t);
+	series_number(p, took, &value);
+	put_named(g, &t, of_whole(g, &t, p + took, end, value));
+	return took;
+}
+
 static void take_numbers(struct line_reading *g, const char *line, size_t n)
 {
 	const char *end = line + n, *p = line, *gap = line;
@@ -887,6 +923,11 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		size_t took;
 		const char *says;
 
+		if (isdigit((unsigned char)*p) && p > gap && isalpha((unsigned char)p[-1]) &&
+		    (took = take_joined(g, line, gap, p, end))) {
+			gap = p += took;
+			continue;
+		}
 		if (!may_be_number(*p) ||
 		    (p > line && text_line_is_word((unsigned char)p[-1]) && p[-1] != '-') ||
 		    !(took = series_number(p, (size_t)(end - p), &value))) {
@@ -1029,6 +1070,8 @@ static size_t split_text_line(const char *line, size_t n, bool wide, struct span
 	return k;
 }
 
+#define HEAD_NAMES 4 /* before a bar */
+
 static const char number_sign[] = "step"; /* "#" counts what was done */
 
 /* The names that a line of names begins with; one of them is of a training. */
@@ -1087,6 +1130,11 @@ static void take_header(struct line_reading *g, const char *line, size_t n)
 	t->wide_n = wide_known ? t->wide_n : 0;
 }
 
+static bool is_word(const struct span *s, const char *word)
+{
+	return s->n == strlen(word) && !strncasecmp(s->at, word, s->n);
+}
+
 /* A line that is a row of the table: all its cells but one are numbers, or begin as such ("00:12", "10.1G", "640:"). */
 static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 {
@@ -1108,6 +1156,8 @@ static bool take_table_row(struct line_reading *g, const char *line, size_t n)
 	for (size_t i = 0; i < columns; i++)
 		if (cell[i].at[0] == '[') /* of a matrix */
 			return false;
+	if (is_word(names, "class") && isalpha((unsigned char)*cell->at) && !is_word(cell, "all"))
+		return true; /* one class: no value of the whole */
 	for (size_t i = 0; i < columns; i++)
 		words += !isdigit((unsigned char)cell[i].at[0]) &&
 			 !series_number(cell[i].at, cell[i].n, &value);
@@ -1240,16 +1290,39 @@ static void look_for_clock(struct line_reading *g, bool clocked)
 	g->fresh = false;
 }
 
+#define CLOCKED_LEAST 5
+
+/* "Loss: 0.4" behind a training whose lines were all "epoch 3, loss: 0.5": not of its course. */
+static void drop_behind(struct series_run *r, bool clocked)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->row.n; i++) {
+		struct series_curve *c = &r->curves.at[r->row.at[i].series];
+
+		if (!clocked && c->clocked >= CLOCKED_LEAST && !c->unclocked) {
+			r->behind++;
+			continue;
+		}
+		c->clocked += clocked;
+		c->unclocked += !clocked;
+		r->row.at[kept++] = r->row.at[i];
+	}
+	r->row.n = kept;
+}
+
 static void end_row(struct line_reading *g)
 {
 	struct series_run *r = g->run;
 	bool evaluation = !g->plain_values && g->side == SERIES_EVALUATION;
+	uint64_t copies = r->copies;
 
 	if (g->status || !g->known || !r->row.n) {
 		r->row.n = 0;
 		return;
 	}
 	look_for_clock(g, !isnan(r->row_step) || !isnan(r->row_epoch));
+	drop_behind(r, !isnan(r->row_step) || !isnan(r->row_epoch));
 	if (!isnan(r->row_epoch))
 		g->epoch = r->row_epoch;
 	else
@@ -1273,6 +1346,42 @@ static void end_row(struct line_reading *g)
 	give_held(g);
 	if (!g->status)
 		g->status = series_row_end(r, g->err);
+	if (r->copies > copies && g->epoch < r->last_epoch)
+		g->epoch = r->last_epoch;
+}
+
+#define FLAGS_LEAST 3
+
+/* "epochs=30, iou=0.7, amp=True, cache=False, device=None": settings, whose numbers are no values. */
+static bool is_settings(const char *line, size_t n)
+{
+	static const char *const flags[] = { "True", "False", "None" };
+	size_t count = 0;
+
+	for (const char *p = line; (p = memchr(p, n ? '=' : 0, (size_t)(line + n - p))); p++)
+		for (int i = 0; i < 3; i++)
+			count += (size_t)(line + n - p) > strlen(flags[i]) &&
+				 !memcmp(p + 1, flags[i], strlen(flags[i]));
+	return count >= FLAGS_LEAST;
+}
+
+/* "Class  Images  mAP50: 100% |###| 18/18": the head of a table with a bar behind it; its bytes, 0: it is none. */
+static size_t head_with_bar(const char *line, size_t n)
+{
+	const char *end = memmem(line, n, "%", 1), *p = end;
+	struct span names[COLUMNS];
+	bool known;
+
+	while (p && p > line && isdigit((unsigned char)p[-1]))
+		p--;
+	if (!p || p == end)
+		return 0;
+	while (p > line && p[-1] == ' ')
+		p--;
+	if (p == line || p[-1] != ':')
+		return 0;
+	n = (size_t)(p - 1 - line);
+	return names_of(line, n, false, names, &known) >= HEAD_NAMES && known ? n : 0;
 }
 
 /* A line of words only: the head of a table, or a heading. */
@@ -1289,6 +1398,17 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 	find_side(line, n, &says);
 	g->heading = says.side;
 	memcpy(g->heading_word, says.word, sizeof(g->heading_word));
+}
+
+/* A head with a bar behind it, or settings. */
+static bool take_head(struct line_reading *g, const char *line, size_t n)
+{
+	size_t bar = head_with_bar(line, n);
+
+	if (!bar && !is_settings(line, n))
+		return false;
+	take_words(g, line, bar ? bar : n);
+	return true;
 }
 
 /*
@@ -1437,6 +1557,8 @@ static bool take_column(struct line_reading *g, const char *line, size_t n)
 		if (!(step > g->counted) || step != floor(step))
 			return false;
 		g->counted = step;
+	} else if (g->run->listed) {
+		return true;
 	}
 	g->run->single++;
 	if (name && !isnan(step))
@@ -1446,20 +1568,67 @@ static bool take_column(struct line_reading *g, const char *line, size_t n)
 	return name;
 }
 
+/* Of a file without names: each column is named by its place. */
+static bool take_places(struct line_reading *g, const char *line, size_t n)
+{
+	struct span cell[COLUMNS];
+	char name[NAME_BYTES];
+	double value;
+	size_t k = g->run->by_place && (is_bare(line, n) || is_alone(line, n, &value))
+			   ? split_text_line(line, n, false, cell)
+			   : 0;
+
+	for (size_t i = 0; i < k && !g->status; i++) {
+		int named = snprintf(name, sizeof(name), "column %zu", i + 1);
+
+		series_number(cell[i].at, cell[i].n, &value);
+		g->status = series_row_put(g->run, name, (size_t)named, value, g->err);
+		g->known = 1;
+	}
+	return k;
+}
+
+/* "1m 16s (- 18m 6s) (5000 6%) 3.52" of PyTorch's tutorials: a step, its share, a loss without a name. */
+static bool take_share(struct line_reading *g, const char *line, size_t n)
+{
+	const char *end = line + n, *close = memrchr(line, ')', n),
+		   *open = close ? memrchr(line, '(', (size_t)(close - line)) : NULL;
+	double step, share, loss;
+	size_t took;
+
+	if (!open || close < open + 4 || close[-1] != '%' ||
+	    !is_alone(close + 1, (size_t)(end - close - 1), &loss))
+		return false;
+	took = series_number(open + 1, (size_t)(close - open - 1), &step);
+	if (!took || open[1 + took] != ' ' || !(step >= 0) || step != floor(step) ||
+	    !is_alone(open + 1 + took, (size_t)(close - open - took - 2), &share))
+		return false;
+	put_text_line(g, "step", 4, step, true);
+	put_text_line(g, "loss", 4, loss, true);
+	return true;
+}
+
+/* A line whose numbers no word in it names. */
+static bool take_nameless(struct line_reading *g, const char *line, size_t n)
+{
+	return take_column(g, line, n) || take_places(g, line, n) || take_share(g, line, n);
+}
+
 #define LIST_LEAST 5 /* numbers of a list; fewer may be parts of one loss */
 
-/* Nothing but numbers with commas between, in brackets or not: how many; each is held for the series, if there is one. */
+/* Nothing but numbers with commas between, or spaces if there are none, in brackets or not: how many; each is held for the series, if there is one. */
 static size_t list_numbers(struct line_reading *g, const char *p, const char *end, uint32_t series)
 {
 	size_t count = 0;
-	bool comma = true;
+	bool spaced = !memchr(p, ',', (size_t)(end - p)), comma = true;
 
 	while (p < end && !g->status) {
 		double value;
 		size_t took;
 
 		if (isspace((unsigned char)*p) || strchr("[](),", *p)) {
-			comma |= *p++ == ',';
+			comma |= spaced || *p == ',';
+			p++;
 			continue;
 		}
 		took = comma ? series_number(p, (size_t)(end - p), &value) : 0;
@@ -1486,7 +1655,7 @@ static const char *list_name(struct line_reading *g, const char *line, const cha
 	if (*n)
 		return line;
 	*n = g->title.n;
-	if (*n)
+	if (*n && 1u << series_name_of(g->title.at, *n).role & VALUED)
 		return g->title.at;
 	*n = g->run->lone ? strlen(g->run->column) : 0;
 	return g->run->column;
@@ -1514,15 +1683,17 @@ static bool take_list(struct line_reading *g, const char *line, size_t n)
 	const char *list = line, *end = line + n, *name;
 	uint32_t series;
 	size_t named, count = 0;
+	bool spaced;
 	struct series_name says;
 
 	while (list < end && !isdigit((unsigned char)*list))
 		list++;
 	while (list > line && strchr("-+.", list[-1]))
 		list--;
-	if (memchr(line, ',', n))
+	spaced = !memchr(line, ',', n);
+	if (!spaced || n > 2 * (size_t)COLUMNS)
 		count = list_numbers(g, list, end, SERIES_NONE);
-	if (count < LIST_LEAST) {
+	if (count < (spaced ? COLUMNS + 1 : LIST_LEAST)) { /* a row of a table is no list */
 		keep_title(g, line, n);
 		return false;
 	}
@@ -1530,8 +1701,9 @@ static bool take_list(struct line_reading *g, const char *line, size_t n)
 	says = series_name_of(name, named);
 	if (!named || named >= NAME_BYTES || !(1u << says.role & VALUED)) {
 		g->run->single += count;
+		g->run->nameless++;
 		g->title.n = 0;
-		return false;
+		return spaced;
 	}
 	series = intern_find(&g->run->monitor.names, name, named);
 	for (size_t i = 0; series != INTERN_NONE && i < g->lists.held.n; i++)
@@ -1544,6 +1716,16 @@ static bool take_list(struct line_reading *g, const char *line, size_t n)
 	if (!g->status)
 		(void)list_numbers(g, list, end, series);
 	return true;
+}
+
+/* A line "Epoch 3" is about those that follow. */
+static void keep_epoch(struct line_reading *g)
+{
+	g->fresh = g->run->row_epoch != g->epoch;
+	g->clock_at = g->clock_at ? g->clock_at : g->line_at;
+	g->epoch = g->run->row_epoch;
+	g->lasting = g->side;
+	memcpy(g->lasting_word, g->word, sizeof(g->word));
 }
 
 static void take_line(struct line_reading *g, const char *line, size_t n)
@@ -1562,7 +1744,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 		n = clean(g->clean, line, n);
 		line = g->clean;
 	}
-	if (is_traceback(g, line, n) || is_exception(line, n))
+	if (is_traceback(g, line, n) || is_exception(line, n) || take_head(g, line, n))
 		return;
 	if (take_block(g, line, n) || g->run->over || is_part_of_bar(line, n))
 		return;
@@ -1585,16 +1767,11 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
 	g->in_table = g->table.narrow_n && take_table_row(g, line, n);
-	if (!g->in_table && !take_column(g, line, n) && !by_pattern(g, line, n))
+	if (!g->in_table && !by_pattern(g, line, n) && !take_nameless(g, line, n))
 		take_numbers(g, line + counter, n - counter);
 	put_leading(g, line, n);
-	if (!g->run->row.n && !isnan(g->run->row_epoch)) {
-		g->fresh = g->run->row_epoch != g->epoch;
-		g->clock_at = g->clock_at ? g->clock_at : g->line_at;
-		g->epoch = g->run->row_epoch;
-		g->lasting = g->side;
-		memcpy(g->lasting_word, g->word, sizeof(g->word));
-	}
+	if (!g->run->row.n && !isnan(g->run->row_epoch))
+		keep_epoch(g);
 	if (!g->known) {
 		if (isnan(g->run->row_epoch) || g->run->row.n)
 			series_row_heading(g->run, line, n);
@@ -1697,6 +1874,23 @@ static void drop_results(struct series_run *r)
 	}
 }
 
+/* A line without an end, at `p`. */
+static enum plim_status take_last(struct line_reading *g, struct series_input *in, const uint8_t *p)
+{
+	const char *line;
+	size_t n;
+	enum plim_status st = PLIM_OK;
+
+	if (!series_reads_last(in) || !series_line(in->source, &p, &line, &n, true, &st, g->err)) {
+		in->run->torn |= !in->run->options->grows;
+		return st;
+	}
+	in->file->unended = true;
+	take_pieces(g, in->source, line, n);
+	in->file->offset = in->run->over ? g->row_at : source_offset(in->source, p);
+	return st;
+}
+
 enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 {
 	struct line_reading *g = mem_new(in->run->mem, 1, sizeof(*g), err);
@@ -1732,7 +1926,10 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 		in->file->offset = in->run->over ? g->row_at
 				   : g->block    ? in->file->offset
 						 : source_offset(s, last + 1);
+		p = last + 1;
 	}
+	if (!g->status && !in->run->over && s->end > p)
+		st = take_last(g, in, p);
 	if (!g->status)
 		give_held(g);
 	/* Lists behind a training repeat what it logged. */

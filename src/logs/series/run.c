@@ -22,7 +22,7 @@ const char *const series_kind_names[] = { "unknown", "trainer_state", "tensorboa
 void series_row_restart(struct series_run *r)
 {
 	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
-	r->clock_first = r->clock_most = r->clock_last = NAN;
+	r->clock_first = r->clock_most = r->clock_last = r->first_clock = NAN;
 	r->step_base = 0;
 }
 
@@ -38,7 +38,7 @@ static void forget_series_run(struct series_run *r)
 	r->points = r->set_aside = r->bytes = 0;
 	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
 	series_row_restart(r);
-	r->copies = r->before = r->single = r->results = 0;
+	r->copies = r->before = r->single = r->results = r->behind = r->nameless = 0;
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
@@ -56,7 +56,7 @@ static void forget_series_run(struct series_run *r)
 
 void series_run_init(struct series_run *r, struct mem *m, const struct series_options *options)
 {
-	*r = (struct series_run){ .mem = m, .options = options };
+	*r = (struct series_run){ .mem = m, .options = options, .ahead = NAN };
 	series_monitor_init(&r->monitor, m);
 	intern_init(&r->texts, m);
 	forget_series_run(r);
@@ -92,6 +92,7 @@ void series_run_clear(struct series_run *r)
 		r->files.at[i].offset = r->files.at[i].start;
 		r->files.at[i].clock = r->files.at[i].start_clock;
 		r->files.at[i].bytes = 0;
+		r->files.at[i].unended = false;
 		r->files.at[i].mtime_ns = -1;
 		if (!r->files.at[i].start)
 			r->files.at[i].header = NULL;
@@ -585,7 +586,9 @@ double series_row_step(struct series_run *r)
 		r->rows_no_step++;
 		if (!isnan(r->last_row_step))
 			return r->step_base + r->last_row_step;
-		return isnan(r->row_epoch) ? (double)r->rows : r->step_base + r->row_epoch;
+		if (isnan(r->row_epoch))
+			return isnan(r->ahead) ? (double)r->rows : r->ahead;
+		return r->step_base + r->row_epoch;
 	}
 	r->rows_step++;
 	if ((step < r->last_row_step && r->row_epoch > r->step_epoch) ||
@@ -633,6 +636,32 @@ static bool is_copy(const struct series_run *r)
 	return true;
 }
 
+/* The first row with a step or epoch: did more rows come before than it counts? */
+static void look_at_first(struct series_run *r)
+{
+	double clock = isnan(r->row_step) ? r->row_epoch : r->row_step;
+
+	if (isnan(r->clock_last) && r->rows_no_step == r->rows && clock + 1 < (double)r->rows)
+		r->first_clock = clock;
+}
+
+/* "Best: epoch 25, val_acc 0.87", behind the last epoch: a row of epochs with the best value, at the epoch that had it. */
+static bool is_best_again(const struct series_run *r)
+{
+	if (!isnan(r->last_row_step) || !isnan(r->row_step) || !(r->row_epoch < r->clock_last))
+		return false;
+	for (size_t i = 0; i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+		bool most = w->role == PLIM_ROLE_METRIC;
+
+		if (1u << w->role & SERIES_EVALUATED &&
+		    (most ? w->max : w->min) == r->row.at[i].value &&
+		    (most ? w->max_step : w->min_step) == r->step_base + r->row_epoch)
+			return true;
+	}
+	return false;
+}
+
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 {
 	double step;
@@ -640,11 +669,12 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 
 	if (!r->row.n)
 		return PLIM_OK;
-	if (is_copy(r)) {
+	if (is_copy(r) || is_best_again(r)) {
 		r->copies++;
 		r->row.n = 0;
 		return PLIM_OK;
 	}
+	look_at_first(r);
 	if (look_at_clock(r)) {
 		r->over = true;
 		r->row.n = 0;
@@ -764,8 +794,8 @@ static enum plim_status look_series_run(struct series_run *r, bool *changed, boo
 		if ((uint64_t)s.st_size == f->bytes && ns == f->mtime_ns)
 			continue;
 		*changed = true;
-		*rewritten |=
-			f->mtime_ns != -1 && (is_document(f) || (uint64_t)s.st_size < f->bytes);
+		*rewritten |= f->mtime_ns != -1 &&
+			      (is_document(f) || f->unended || (uint64_t)s.st_size < f->bytes);
 		f->bytes = (uint64_t)s.st_size;
 		f->mtime_ns = -2 - ns; /* to be read; real times are positive */
 	}
@@ -913,13 +943,25 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	name = name ? name + 1 : path;
-	if (r->column || r->players || !strcmp(path, "-") || has_judged(r))
+	for (int i = 0; i < 2 && !r->points && !r->falls && r->unknown[i]; i++)
+		if (series_is_cost(r->unknown[i], strlen(r->unknown[i])))
+			r->falls = r->unknown[i];
+	if (r->falls && !r->points) {
+		r->obey.n = r->cuts.n = 0;
+		return read_again(r, err);
+	}
+	if (r->column || r->players || r->by_place || !strcmp(path, "-") || has_judged(r))
 		return PLIM_OK;
 	if (file_role(name, strcspn(name, ".")) != PLIM_ROLE_OTHER &&
-	    (r->points || r->single >= COLUMN_LINES)) {
+	    (r->points || (r->single >= COLUMN_LINES && r->nameless < COLUMN_LINES))) {
 		st = intern_add(&r->texts, name, strcspn(name, "."), &id, err);
 		r->column = st ? NULL : intern_text(&r->texts, id);
 		r->lone = r->column && r->bare <= 1;
+		r->listed = r->lone && r->nameless;
+	} else if (!r->points && (r->bare >= COLUMN_LINES || r->single >= COLUMN_LINES) &&
+		   (file_role(name, strcspn(name, ".")) == PLIM_ROLE_TRAIN_LOSS ||
+		    series_name_of(name, strcspn(name, ".")).side == SERIES_TRAINING)) {
+		r->by_place = true;
 	} else if (r->played) {
 		r->players = true;
 	} else if (r->both_sides && !r->sides_count) {
@@ -936,7 +978,7 @@ static bool may_be_loss(const struct series_run *r, const char *name)
 {
 	struct series_name says = series_name_of(name, strlen(name));
 
-	if ((unsigned char)*name >= 128 && r->kind == SERIES_KIND_CSV)
+	if (r->by_place || ((unsigned char)*name >= 128 && r->kind == SERIES_KIND_CSV))
 		return true;
 	for (uint32_t i = 0; says.side == SERIES_TRAINING && i < r->monitor.names.n; i++) {
 		struct series_name other = series_name_of(
@@ -969,9 +1011,19 @@ static enum plim_status find_falling(struct series_run *r, struct plim_err *err)
 		r->obey.n = r->cuts.n = 0;
 		return read_again(r, err);
 	}
-	if (!r->sides_count)
+	if (!r->sides_count && !r->by_place)
 		return PLIM_OK;
-	r->sides_count = false; /* the names stay unknown, which the error says */
+	r->sides_count = r->by_place = false; /* the names stay unknown, which the error says */
+	return read_again(r, err);
+}
+
+/* Rows before the first one with a step or epoch that are more than it counts get its step: none was resumed from. */
+static enum plim_status place_ahead(struct series_run *r, struct plim_err *err)
+{
+	if (isnan(r->first_clock) || !isnan(r->ahead) || !strcmp(r->files.at[0].path, "-"))
+		return PLIM_OK;
+	r->ahead = r->first_clock;
+	r->obey.n = r->cuts.n = 0;
 	return read_again(r, err);
 }
 
@@ -1009,6 +1061,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = name_arrays(r, err);
 	if (!st)
 		st = drop_before(r, err);
+	if (!st)
+		st = place_ahead(r, err);
 	if (!st)
 		st = drop_strays(r, err);
 	if (!st)
@@ -1065,10 +1119,16 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 				     "lines with other words each: results, not a course, and not "
 				     "judged",
 				     (unsigned long long)r->results);
+	if (!st && r->behind)
+		st = series_run_note(r, err,
+				     "%llu value%s in a line without a step, as no value of the "
+				     "series before: results, left out",
+				     (unsigned long long)r->behind,
+				     r->behind == 1 ? " is" : "s are");
 	if (!st && r->copies)
-		st = series_run_note(
-			r, err, "%llu row%s the same as the row before: they count once",
-			(unsigned long long)r->copies, r->copies == 1 ? " is" : "s are");
+		st = series_run_note(r, err, "%llu row%s the same as a row before: they count once",
+				     (unsigned long long)r->copies,
+				     r->copies == 1 ? " is" : "s are");
 	if (!st && r->over && !r->followed)
 		st = series_run_note(r, err,
 				     "another run begins at byte %llu and was not read: the input "

@@ -47,6 +47,8 @@ enum series_side series_side_of(const char *word, size_t n);
 
 /* Is the name one for steps; for epochs; for times in seconds, or unix times?  Lower is stronger, 0: no. */
 unsigned series_is_step(const char *name, size_t n);
+/* "cost": a loss, if the log has no other; or of time, of money. */
+bool series_is_cost(const char *name, size_t n);
 bool series_is_epoch(const char *name, size_t n);
 bool series_is_time(const char *name, size_t n);
 
@@ -232,6 +234,8 @@ struct series_curve {
 	bool counts;
 	uint64_t texts; /* of a text: values in lines whose words no line before had */
 	bool marked;    /* of a text: its name is not parted from its values by wide space alone */
+	uint64_t clocked,
+		unclocked; /* of a text: values in lines with a step or epoch, and without */
 };
 
 /* Values of a series from `ordinal` on to the next cut are void if their step is `step` or later. */
@@ -265,6 +269,7 @@ struct series_file {
 	const char *header; /* of a CSV: its first line; interned */
 	double clock;       /* of a text: the epoch that it named last */
 	double start_clock; /* at `start` */
+	bool unended;       /* a last line without an end was read */
 };
 
 struct series_options {
@@ -274,6 +279,7 @@ struct series_options {
 	uint64_t patience; /* PLIM_UNKNOWN: each its own */
 	double min_delta;
 	bool redact; /* an error shows no name of a log */
+	bool grows;  /* a last line without an end is one that is being written */
 };
 
 struct series_row_value {
@@ -330,6 +336,10 @@ struct series_run {
 	uint64_t
 		before; /* offset of the first step or epoch of a text, if rows before it are not of the training; else 0 */
 	uint64_t results;   /* series of a text that are not a course */
+	uint64_t behind;    /* values without a step of series whose other lines have one */
+	double first_clock; /* of the rows, if rows without one came before; NaN: none */
+	double ahead;       /* the step of such rows; NaN: they are counted */
+	bool by_place;      /* columns without names are named by their place */
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */
@@ -337,10 +347,12 @@ struct series_run {
 	bool both_sides;    /* a text without a known name has one of both sides, "tr_x", "va_x": */
 	bool sides_count;   /* its values are read */
 	bool played; /* a text without a known name has those of a generator and a discriminator: */
-	bool players;    /* they are losses */
-	bool lone;       /* the file's name is that of a list: no other line is one of numbers */
-	uint64_t bare;   /* lines of a text that hold nothing but numbers */
-	uint64_t within; /* lines of an evaluation that went on */
+	bool players;      /* they are losses */
+	bool lone;         /* the file's name is that of a list: no other line is one of numbers */
+	bool listed;       /* it has such lists, next to which a number alone is no value */
+	uint64_t nameless; /* lists that neither a word nor a line names */
+	uint64_t bare;     /* lines of a text that hold nothing but numbers */
+	uint64_t within;   /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */
 	uint64_t
