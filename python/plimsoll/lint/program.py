@@ -215,6 +215,8 @@ class Program(Owner):
             assert function.cls is not None
             kind = values.MODULE if function.cls.module else values.INSTANCE
             walker.env["self"] = Value(kind, True, cls=function.cls)
+            if given[0].arg == "cls":
+                walker.env["cls"] = Value(cls=function.cls, qual=function.cls.name)
         node = function.node
         if not isinstance(node, ast.Module):
             for extra in (node.args.vararg, node.args.kwarg):
@@ -447,9 +449,9 @@ class Program(Owner):
         name = event.receiver or dotted(event.call.func)
         return event.of is not None and event.of.strong and bool(name) and name not in event.function.bound
 
-    def keeps_graphs(self, trace: Trace) -> bool:
+    def keeps_graphs(self, trace: Trace, least: int = values.MAYBE) -> bool:
         """Does a function go backward, or put a graph on an object?"""
-        return any(e.kind in ("bind", "augment", "store") and "." in e.name and e.value is not None and e.value.graph or e.kind == "call" and (
+        return any(e.kind in ("bind", "augment", "store") and "." in e.name and e.value is not None and e.value.graph >= least or e.kind == "call" and (
             self.is_backward(e) or e.attr in ("append", "extend") and "." in e.receiver) for e in trace.events)
 
     def settled(self, event: Event) -> set[bool]:

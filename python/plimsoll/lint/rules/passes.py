@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, uncut
-from ..symbols import dotted
+from ..symbols import Class, Function, dotted
 from ..trace import Event, Trace
 from .keeps import GROWS
 from .memory import frozen, inference_edits, untrained
@@ -24,7 +25,7 @@ def single_passes(ctx: Context) -> None:
     for trace in ctx.traces:
         if trace.function in within or _of_a_framework(trace) and not any(ctx.feeds(e) for e in trace.events) or ctx.program.no_grad(trace.function):
             continue
-        found = [e for e in trace.events if _builds(ctx, trace, e) and _at(ctx, e.node) not in told]
+        found = [e for e in trace.events if _builds(ctx, trace, e, methods=True) and _at(ctx, e.node) not in told]
         if found and not isinstance(trace.function.node, ast.Module) and any(e.kind == "call" and _at(ctx, e.node) in told for e in trace.events):
             continue  # one decision settles them all
         found = [e for e in found if _Flow(ctx, trace, e).read_without_graph()]
@@ -83,21 +84,64 @@ def _reported(ctx: Context, *rules: str) -> set[tuple[int, int]]:
     return {(f.place.cell or 0, f.place.line) for f in ctx.findings if f.id in rules}
 
 
-def _builds(ctx: Context, trace: Trace, event: Event) -> bool:
-    """Is it a call of what surely is a module, with weights to train, that is not one of a loop of passes?"""
+def _builds(ctx: Context, trace: Trace, event: Event, methods: bool = False) -> bool:
+    """Is it a call of what surely is a module, with weights to train, that is not one of a loop of passes?  Or, if asked for, of a function that runs one?"""
     of = event.of
-    if not ctx.program.is_model_call(event) or event.no_grad or event.handler is not None or of is None or not of.strong or of.kind != values.MODULE:
+    if event.kind != "call" or event.no_grad or event.handler is not None or of is None:
         return False
-    name = event.receiver or dotted(event.call.func)
-    forward = ctx.program.trace_of(ctx.program.called_function(event))
-    if ctx.program.needs_gradients(ctx.program.called_function(event)):
+    name, called = event.receiver or dotted(event.call.func), ctx.program.called_function(event)
+    if not name or ctx.program.needs_gradients(called) or ctx.inference_of(event) is not None:
         return False
-    if not name or ctx.inference_of(event) is not None or forward is not None and forward.no_grad or event.value is None or event.value.graph != values.YES:
+    if not ctx.program.is_model_call(event):
+        return methods and called is not None and _runs_one(ctx, trace, event, called, name)
+    forward = ctx.program.trace_of(called)
+    if not of.strong or of.kind != values.MODULE or forward is not None and forward.no_grad or event.value is None or event.value.graph != values.YES:
         return False
     if ctx.program.builds_none(event):
         return False
     known = of.cls is not None or of.qual.startswith(LIBRARIES) or any(e.receiver == name for e in ctx.calls(*_OF_MODULES))
     return known and not frozen(ctx, {name}, trace) and not untrained(ctx, trace, name)
+
+
+_FREEZES = re.compile(r"\.requires_grad(_\(|\s*=[^=])")
+
+
+def _runs_one(ctx: Context, trace: Trace, event: Event, called: Function, name: str) -> bool:
+    """Does a method of a module, or another function whose result has a graph, run a module that nothing freezes, and keep nothing of it?"""
+    own = called.cls is not None and called.cls.module
+    inner = ctx.program.trace_of(called)
+    if inner is None or called is trace.function or not inner.return_nodes or own and event.receiver in ("self", ""):
+        return False
+    if not own and (event.value is None or event.value.graph != values.YES) or not ctx.program.runs_within(called) or _keeps(ctx, called) or not _trainable(ctx, called):
+        return False
+    return not frozen(ctx, {name}, trace) and not (own and untrained(ctx, trace, name))
+
+
+def _keeps(ctx: Context, function: Function, given: bool = True, levels: int = 3) -> bool:
+    """May a function, or one that it calls, leave a graph on an object?  One that is given nothing leaves only what it makes."""
+    trace = ctx.program.trace_of(function)
+    return trace is None or ctx.program.keeps_graphs(trace, values.MAYBE if given else values.YES) or levels > 0 and any(
+        inner is not None and inner is not function and _keeps(ctx, inner, bool(e.args), levels - 1) for e in trace.events if (inner := ctx.program.called_function(e)) is not None)
+
+
+def _trainable(ctx: Context, function: Function, levels: int = 3) -> bool:
+    """Does a function run a module with gradients on whose class, like its own, freezes nothing?"""
+    trace = ctx.program.trace_of(function)
+    if trace is None or _freezing(ctx, function.cls):
+        return False
+    for event in trace.events:
+        if event.kind != "call" or event.no_grad:
+            continue
+        if ctx.program.is_model_call(event) and event.of is not None and not _freezing(ctx, event.of.cls):
+            return True
+        inner = ctx.program.called_function(event)
+        if levels and inner is not None and inner is not function and _trainable(ctx, inner, levels - 1):
+            return True
+    return False
+
+
+def _freezing(ctx: Context, cls: Class | None) -> bool:
+    return cls is not None and _FREEZES.search(ast.get_source_segment(ctx.program.home(cls).source.text, cls.node) or "") is not None
 
 
 class _Flow:
