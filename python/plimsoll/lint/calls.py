@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from . import names, values
 from .evaluate import Evaluator
-from .symbols import dotted
+from .symbols import Function, dotted
 from .values import NUMBER_VALUE, TEXT_VALUE, UNKNOWN_VALUE, Value
 
 Named = dict[str | None, Value]
@@ -355,9 +355,12 @@ class Calls(Evaluator):
             return Value(values.TENSOR, of.strong, values.NO if attr in ("sample", "sample_n") else self.graph_of((of, *args, *named.values())))
         if kind == values.ACCEL:
             return self.accelerate_method(attr, args)
-        if kind == values.INSTANCE and of.cls is not None:
+        if kind in (values.INSTANCE, values.UNKNOWN) and of.cls is not None:
             method = self.owner.method(of.cls, attr)
-            return self.owner.result(method, args, named, of) if method is not None else UNKNOWN_VALUE
+            if method is not None and (kind or _of_class(method)):
+                return self.owner.result(method, args, named, of)
+            if kind:
+                return UNKNOWN_VALUE
         if kind == values.OPTIMIZER or kind == values.SCHEDULER:
             return Value(values.STATE, True, of=receiver) if attr == "state_dict" else UNKNOWN_VALUE
         if kind == values.SCALER and attr == "scale":
@@ -484,6 +487,11 @@ class Calls(Evaluator):
         if attr == "items" and of.items:
             return Value(values.LIST, True, items=(Value(values.TUPLE, True, items=(TEXT_VALUE, of.items[0])),))
         return UNKNOWN_VALUE
+
+
+def _of_class(method: Function) -> bool:
+    """Is it called on the class itself?"""
+    return any(dotted(d) in ("classmethod", "staticmethod") for d in getattr(method.node, "decorator_list", ()))
 
 
 def _reduces(node: ast.Call) -> bool:

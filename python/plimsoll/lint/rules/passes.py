@@ -8,6 +8,7 @@ from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, uncut
 from ..symbols import Class, Function, dotted
 from ..trace import Event, Trace
+from ..walk import argument, parameters
 from .keeps import GROWS
 from .memory import frozen, inference_edits, untrained
 from .untrained import LIBRARIES
@@ -104,6 +105,7 @@ def _builds(ctx: Context, trace: Trace, event: Event, methods: bool = False) -> 
 
 
 _FREEZES = re.compile(r"\.requires_grad(_\(|\s*=[^=])")
+_LOOKS_UP = ("torch.nn.Embedding", "torch.nn.EmbeddingBag")  #: whose graph holds indices alone
 
 
 def _runs_one(ctx: Context, trace: Trace, event: Event, called: Function, name: str) -> bool:
@@ -125,14 +127,15 @@ def _keeps(ctx: Context, function: Function, given: bool = True, levels: int = 3
 
 
 def _trainable(ctx: Context, function: Function, levels: int = 3) -> bool:
-    """Does a function run a module with gradients on whose class, like its own, freezes nothing?"""
+    """Does a function run a module with gradients on that it did not make itself, whose class, like its own, freezes nothing?"""
     trace = ctx.program.trace_of(function)
     if trace is None or _freezing(ctx, function.cls):
         return False
+    made = {e.name for e in trace.events if e.kind == "bind" and isinstance(e.source, ast.Call)}
     for event in trace.events:
-        if event.kind != "call" or event.no_grad:
+        if event.kind != "call" or event.no_grad or (event.receiver or dotted(event.call.func)) in made:
             continue
-        if ctx.program.is_model_call(event) and event.of is not None and not _freezing(ctx, event.of.cls):
+        if ctx.program.is_model_call(event) and event.of is not None and event.of.qual not in _LOOKS_UP and not _freezing(ctx, event.of.cls):
             return True
         inner = ctx.program.called_function(event)
         if levels and inner is not None and inner is not function and _trainable(ctx, inner, levels - 1):
@@ -147,11 +150,11 @@ def _freezing(ctx: Context, cls: Class | None) -> bool:
 class _Flow:
     """Where the result of one call goes: by names, in the order of the text, once around the loop that it is in."""
 
-    def __init__(self, ctx: Context, trace: Trace, call: Event) -> None:
+    def __init__(self, ctx: Context, trace: Trace, call: Event, given: frozenset[str] = frozenset()) -> None:
         self.ctx, self.trace, self.call = ctx, trace, call
-        self.kept = _reported(ctx, "PLM101", "PLM102", "PLM103")
-        self.live: set[str] = set()  #: names that hold its graph
-        self.ever: set[str] = set()
+        self.kept = set() if given else _reported(ctx, "PLM101", "PLM102", "PLM103")
+        self.live: set[str] = set(given)  #: names that hold its graph
+        self.ever: set[str] = set(given)
         self.read = False
         self.needed = False  #: more of it than its shape
 
@@ -236,14 +239,26 @@ class _Flow:
             self.ever.add(event.receiver)
             return True
         library = name.startswith(("torch.", "torchvision.")) or of is not None and of.qual.startswith(("torch.", "torchvision."))
-        return name == "print" or library and (of is None or of.kind not in values.MODULES)
+        return name == "print" or library and (of is None or of.kind not in values.MODULES) or self._ends_within(event)
+
+    def _ends_within(self, event: Event) -> bool:
+        """Does a function of the program leave what it is given nowhere?  What it returns is thrown away."""
+        called = self.ctx.program.called_function(event)
+        trace = self.ctx.program.trace_of(called)
+        if called is None or trace is None or self.trace.function is not self.call.function or called is self.trace.function:
+            return False
+        own = {p.arg for p in parameters(called)}
+        within = _Flow(self.ctx, trace, self.call, frozenset(p for p in own if (found := argument(event, called, p)) is not None and self.carried(found[0])))
+        return bool(within.ever) and all(within._passes(e) for e in trace.events) and within.ever <= called.bound | own and not within._read_inside()
 
     def _leaves(self) -> bool:
         """Is a name with the graph returned, handed out, or read by another function?"""
         self.live = self.ever
+        return any(self.carried(node) for node in self.trace.return_nodes) or self._read_inside()
+
+    def _read_inside(self) -> bool:
+        """Does a function within this one, or one of the file if this is the file, read such a name?  Or a generator, which goes on later?"""
         function = self.trace.function
-        if any(self.carried(node) for node in self.trace.return_nodes):
-            return True
         body = function.node.body
         inner = [n for stmt in body for n in ast.walk(stmt) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Yield, ast.YieldFrom)) or isinstance(
             n, (ast.Global, ast.Nonlocal)) and self.ever & set(n.names)]
