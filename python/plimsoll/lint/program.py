@@ -200,7 +200,7 @@ class Program(Owner):
             if not value.kind and 0 <= at < len(args):
                 value = args[at]
             if not value.kind:
-                value = kind_of_annotation(parameter.annotation)
+                value = self.annotated(parameter.annotation)
             if not value.strong:
                 value = elsewhere.get(parameter.arg, value)
             if not value.kind:
@@ -222,6 +222,13 @@ class Program(Owner):
             for extra in (node.args.vararg, node.args.kwarg):
                 if extra is not None:
                     walker.env[extra.arg] = Value(graph=values.MAYBE)
+
+    def annotated(self, annotation: ast.expr | None) -> Value:
+        """What a parameter's annotation says; the Module of a library that is not built on PyTorch is none."""
+        value = kind_of_annotation(annotation)
+        qualified = self.symbols.qualified(annotation) if value.kind == values.MODULE and annotation is not None else ""
+        other = qualified and qualified.partition(".")[0] not in ("", *names.TORCH_ROOTS) and self.imported(qualified).cls is None
+        return UNKNOWN_VALUE if other else value
 
     def framework_loop(self, function: Function) -> bool:
         cls = function.cls
@@ -512,7 +519,7 @@ class Program(Owner):
         for loop in trace.loops:
             inside = trace.inside(loop)
             if not loop.framework and any(self.runs_model(e) for e in inside) and not any(
-                    self.trains(e) or self.is_step(e) or e.name == "torch.autograd.grad" for e in inside):
+                    self.trains(e) or self.is_step(e) or e.name == "torch.autograd.grad" or self.needs_gradients(self.called_function(e)) for e in inside):
                 found.append(loop)
         return found
 

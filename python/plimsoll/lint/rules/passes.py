@@ -206,7 +206,7 @@ class _Flow:
         if not any(self.carried(a) for a in given):
             self.read = not isinstance(event.stmt, ast.Assert) and any([self.named(a) for a in given]) or self.read
             return True
-        if self.ctx.feeds(event) or self.ctx.program.trains(event):
+        if self.ctx.feeds(event) or self.ctx.program.trains(event) or self.ctx.program.needs_gradients(self.ctx.program.called_function(event)):
             return False
         if not isinstance(event.stmt, ast.Expr):
             return True  # what it returns is bound, tested or returned
