@@ -631,3 +631,48 @@ def main():
     net.eval()
     made = net(torch.zeros(3, 8).to(device))
     show(made)
+#: bad 110 the place of the best score is returned
+class Chooser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.layer(x)
+chooser = Chooser().to(device)
+teach = torch.optim.Adam(chooser.parameters())
+def choose(seen):
+    return chooser(seen).max(1)[1].view(1, 1)  # PLM110
+def play(world):
+    seen = world.reset()
+    for turn in range(100):
+        move = choose(seen)
+        seen = world.step(move.item())
+        loss = chooser(seen).mean()
+        teach.zero_grad()
+        loss.backward()
+        teach.step()
+#: bad 110 a picture now and then, by the function that the training step calls
+def render(net, rays):
+    parts = []
+    for at in range(0, rays.shape[0], 1024):
+        parts.append(net(rays[at:at + 1024]))
+    return torch.cat(parts)
+field = nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 3)).to(device)
+teach = torch.optim.Adam(field.parameters())
+for turn in range(1000):
+    made = render(field, some_rays)
+    loss = ((made - wanted) ** 2).mean()
+    teach.zero_grad()
+    loss.backward()
+    teach.step()
+    if turn % 100 == 0:
+        seen = render(field, other_rays)  # PLM110
+        plt.imsave("seen.png", seen.cpu().detach().numpy())
+#: bad 110 a counted loop whose words go into the next pass as numbers
+def write(net, first):
+    net.eval()
+    words = [first]
+    for i in range(50):
+        out = net(torch.tensor(words).to(device))  # PLM110
+        words.append(out.argmax(2)[-1].item())
+    return words

@@ -1180,7 +1180,7 @@ def _only_counts(ctx: Context, event: Event, inside: list[Event]) -> bool:
     node = event.loop.node if event.loop is not None else None
     made = {e.name for e in inside if e.kind == "bind" and e.stmt is event.stmt and e.name}
     given = set().union(*(names_in(a) for a in event.call.args), *(names_in(k.value) for k in event.call.keywords))
-    if made & ctx.ancestors(given, inside):
+    if made & ctx.ancestors(given, inside, cut=False):
         return False
     if not isinstance(node, ast.For) or not Context.counted(Loop(node, None, 0)) or not isinstance(node.target, ast.Name):
         return False

@@ -112,11 +112,20 @@ def _runs_one(ctx: Context, trace: Trace, event: Event, called: Function, name: 
     """Does a method of a module, or another function whose result has a graph, run a module that nothing freezes, and keep nothing of it?"""
     own = called.cls is not None and called.cls.module
     inner = ctx.program.trace_of(called)
-    if inner is None or called is trace.function or not inner.return_nodes or own and event.receiver in ("self", ""):
+    if inner is None or called is trace.function or not inner.return_nodes or own and event.receiver in ("self", "") or _has_finding(ctx, called):
         return False
-    if not own and (event.value is None or event.value.graph != values.YES) or not ctx.program.runs_within(called) or _keeps(ctx, called) or not _trainable(ctx, called):
+    if not own and (event.value is None or event.value.graph != values.YES) or _keeps(ctx, called) or not _trainable(ctx, called):
         return False
     return not frozen(ctx, {name}, trace) and not (own and untrained(ctx, trace, name))
+
+
+def _has_finding(ctx: Context, function: Function) -> bool:
+    """Is a graph that a function of the file builds or keeps reported there?"""
+    node = function.node
+    if isinstance(node, ast.Module) or ctx.program.home(function) is not ctx.program:
+        return False
+    cell, line = _at(ctx, node)
+    return any((cell, line) <= at <= (cell, line + (node.end_lineno or 0) - node.lineno) for at in _reported(ctx, "PLM101", "PLM102", "PLM103", "PLM110"))
 
 
 def _keeps(ctx: Context, function: Function, given: bool = True, levels: int = 3) -> bool:
@@ -129,13 +138,13 @@ def _keeps(ctx: Context, function: Function, given: bool = True, levels: int = 3
 def _trainable(ctx: Context, function: Function, levels: int = 3) -> bool:
     """Does a function run a module with gradients on that it did not make itself, whose class, like its own, freezes nothing?"""
     trace = ctx.program.trace_of(function)
-    if trace is None or _freezing(ctx, function.cls):
+    if trace is None or trace.no_grad or _freezing(ctx, function.cls):
         return False
     made = {e.name for e in trace.events if e.kind == "bind" and isinstance(e.source, ast.Call)}
     for event in trace.events:
-        if event.kind != "call" or event.no_grad or (event.receiver or dotted(event.call.func)) in made:
+        if event.kind != "call" or event.no_grad or event.handler is not None or isinstance(event.call.func, ast.Call) or (event.receiver or dotted(event.call.func)) in made:
             continue
-        if ctx.program.is_model_call(event) and event.of is not None and event.of.qual not in _LOOKS_UP and not _freezing(ctx, event.of.cls):
+        if ctx.program.is_model_call(event) and event.of is not None and event.of.strong and event.of.qual not in _LOOKS_UP and not ctx.program.builds_none(event) and not _freezing(ctx, event.of.cls):
             return True
         inner = ctx.program.called_function(event)
         if levels and inner is not None and inner is not function and _trainable(ctx, inner, levels - 1):
@@ -254,7 +263,10 @@ class _Flow:
     def _leaves(self) -> bool:
         """Is a name with the graph returned, handed out, or read by another function?"""
         self.live = self.ever
-        return any(self.carried(node) for node in self.trace.return_nodes) or self._read_inside()
+        flat = [v.kind == values.TENSOR and v.strong and not v.graph for v in self.trace.returns]
+        if len(flat) != len(self.trace.return_nodes):
+            flat = [False] * len(self.trace.return_nodes)
+        return any(self.carried(node) for node, indices in zip(self.trace.return_nodes, flat) if not indices) or self._read_inside()
 
     def _read_inside(self) -> bool:
         """Does a function within this one, or one of the file if this is the file, read such a name?  Or a generator, which goes on later?"""
