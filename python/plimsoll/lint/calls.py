@@ -356,11 +356,7 @@ class Calls(Evaluator):
         if kind == values.ACCEL:
             return self.accelerate_method(attr, args)
         if kind in (values.INSTANCE, values.UNKNOWN) and of.cls is not None:
-            method = self.owner.method(of.cls, attr)
-            if method is not None and (kind or _of_class(method)):
-                return self.owner.result(method, args, named, of)
-            if kind:
-                return UNKNOWN_VALUE
+            return self.object_method(node, of, attr, receiver, args, named)
         if kind == values.OPTIMIZER or kind == values.SCHEDULER:
             return Value(values.STATE, True, of=receiver) if attr == "state_dict" else UNKNOWN_VALUE
         if kind == values.SCALER and attr == "scale":
@@ -375,6 +371,13 @@ class Calls(Evaluator):
                 self.function.cls is not None and self.function.cls.module and attr == "forward"):
             return Value(values.OUTPUT, True, values.NO if self.no_grad else values.YES)
         return self.unknown_method(node, of, attr, receiver, args)
+
+    def object_method(self, node: ast.Call, of: Value, attr: str, receiver: str, args: tuple[Value, ...], named: Named) -> Value:
+        """A method of an object of the program, or of a class itself."""
+        method = self.owner.method(of.cls, attr) if of.cls is not None else None
+        if method is not None and (of.kind or _of_class(method)):
+            return self.owner.result(method, args, named, of)
+        return UNKNOWN_VALUE if of.kind else self.unknown_method(node, of, attr, receiver, args)
 
     def unknown_method(self, node: ast.Call, of: Value, attr: str, receiver: str, args: tuple[Value, ...]) -> Value:
         if attr == "log_every" and args:
