@@ -138,6 +138,8 @@ class Calls(Evaluator):
                 return TEXT_VALUE
             if name == "range":
                 return Value(qual="range", strong=True)
+            if name == "getattr" and node.args and self.symbols.qualified(node.args[0]) == "torch.optim":
+                return Value(qual="torch.optim.Optimizer")
             if name in ("max", "min", "print", "isinstance", "getattr", "hasattr", "open", "super", "type"):
                 return max(args, key=lambda a: a.graph, default=UNKNOWN_VALUE) if name in ("max", "min") else UNKNOWN_VALUE
             if name in ("filter", "map", "reversed", "sorted") and args:

@@ -488,6 +488,8 @@ class Program(Owner):
         if called is not None and called is not event.function:
             trace = self.trace_of(called)
             return trace is not None and any(self.is_backward(e) or self.is_step(e) for e in trace.events)
+        if called is None and any(a.graph == values.YES for a in event.args) and any(a.kind in (values.OPTIMIZER, values.PARAMS) for a in event.args):
+            return True  # `descend(optimizer, loss)` of a library
         return called is None and bool(_TRAINS.match(event.attr)) and bool(event.receiver) and not _METER.search(event.receiver)
 
     def steps(self, trace: Trace) -> list[Loop]:

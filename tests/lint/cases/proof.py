@@ -268,3 +268,14 @@ def play(net: fnn.Module, weights, world):
         seen, gain = world.step(move)
         gained.append(gain)
     return gained
+#: good 110 a library's function is given the loss and the optimizer
+from elsewhere import descend
+class Learner:
+    def __init__(self, name):
+        self.net = nn.Linear(8, 8).to(device)
+        self.tuner = getattr(torch.optim, name)(self.net.parameters(), lr=0.1)
+    def learn(self, batches):
+        for batch in batches:
+            loss = F.mse_loss(self.net(batch[0]), batch[1])
+            print(descend(self.tuner, loss))
+Learner("Adam").learn([])
