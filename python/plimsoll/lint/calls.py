@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from . import names, values
 from .evaluate import Evaluator
-from .symbols import dotted
+from .symbols import Function, dotted
 from .values import NUMBER_VALUE, TEXT_VALUE, UNKNOWN_VALUE, Value
 
 Named = dict[str | None, Value]
@@ -138,6 +138,8 @@ class Calls(Evaluator):
                 return TEXT_VALUE
             if name == "range":
                 return Value(qual="range", strong=True)
+            if name == "getattr" and node.args and self.symbols.qualified(node.args[0]) == "torch.optim":
+                return Value(qual="torch.optim.Optimizer")
             if name in ("max", "min", "print", "isinstance", "getattr", "hasattr", "open", "super", "type"):
                 return max(args, key=lambda a: a.graph, default=UNKNOWN_VALUE) if name in ("max", "min") else UNKNOWN_VALUE
             if name in ("filter", "map", "reversed", "sorted") and args:
@@ -355,9 +357,8 @@ class Calls(Evaluator):
             return Value(values.TENSOR, of.strong, values.NO if attr in ("sample", "sample_n") else self.graph_of((of, *args, *named.values())))
         if kind == values.ACCEL:
             return self.accelerate_method(attr, args)
-        if kind == values.INSTANCE and of.cls is not None:
-            method = self.owner.method(of.cls, attr)
-            return self.owner.result(method, args, named, of) if method is not None else UNKNOWN_VALUE
+        if kind in (values.INSTANCE, values.UNKNOWN) and of.cls is not None:
+            return self.object_method(node, of, attr, receiver, args, named)
         if kind == values.OPTIMIZER or kind == values.SCHEDULER:
             return Value(values.STATE, True, of=receiver) if attr == "state_dict" else UNKNOWN_VALUE
         if kind == values.SCALER and attr == "scale":
@@ -372,6 +373,13 @@ class Calls(Evaluator):
                 self.function.cls is not None and self.function.cls.module and attr == "forward"):
             return Value(values.OUTPUT, True, values.NO if self.no_grad else values.YES)
         return self.unknown_method(node, of, attr, receiver, args)
+
+    def object_method(self, node: ast.Call, of: Value, attr: str, receiver: str, args: tuple[Value, ...], named: Named) -> Value:
+        """A method of an object of the program, or of a class itself."""
+        method = self.owner.method(of.cls, attr) if of.cls is not None else None
+        if method is not None and (of.kind or _of_class(method)):
+            return self.owner.result(method, args, named, of)
+        return UNKNOWN_VALUE if of.kind else self.unknown_method(node, of, attr, receiver, args)
 
     def unknown_method(self, node: ast.Call, of: Value, attr: str, receiver: str, args: tuple[Value, ...]) -> Value:
         if attr == "log_every" and args:
@@ -484,6 +492,11 @@ class Calls(Evaluator):
         if attr == "items" and of.items:
             return Value(values.LIST, True, items=(Value(values.TUPLE, True, items=(TEXT_VALUE, of.items[0])),))
         return UNKNOWN_VALUE
+
+
+def _of_class(method: Function) -> bool:
+    """Is it called on the class itself?"""
+    return any(dotted(d) in ("classmethod", "staticmethod") for d in getattr(method.node, "decorator_list", ()))
 
 
 def _reduces(node: ast.Call) -> bool:

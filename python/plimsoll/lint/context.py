@@ -443,8 +443,8 @@ class Context:
         self._fed[key] = found
         return found
 
-    def ancestors(self, start: set[str], events: list[Event]) -> set[str]:
-        """The names that these were computed from, through assignments, `+=` and `append`."""
+    def ancestors(self, start: set[str], events: list[Event], cut: bool = True) -> set[str]:
+        """The names that these were computed from, through assignments, `+=` and `append`; without `cut`, by way of numbers, too."""
         found = set(start)
         flow = [(e.name, e.source) for e in events if e.kind in ("bind", "augment", "store") and e.name and e.source is not None]
         flow += [(e.receiver, e.call.args[-1]) for e in events if e.kind == "call" and e.attr in ("append", "extend", "appendleft") and
@@ -453,7 +453,7 @@ class Context:
             size = len(found)
             for name, source in reversed(flow):
                 if name in found:
-                    found |= names_in(source)
+                    found |= names_in(source, cut=cut)
             if len(found) == size:
                 break
         return found

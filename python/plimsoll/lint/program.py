@@ -200,7 +200,7 @@ class Program(Owner):
             if not value.kind and 0 <= at < len(args):
                 value = args[at]
             if not value.kind:
-                value = kind_of_annotation(parameter.annotation)
+                value = self.annotated(parameter.annotation)
             if not value.strong:
                 value = elsewhere.get(parameter.arg, value)
             if not value.kind:
@@ -215,11 +215,20 @@ class Program(Owner):
             assert function.cls is not None
             kind = values.MODULE if function.cls.module else values.INSTANCE
             walker.env["self"] = Value(kind, True, cls=function.cls)
+            if given[0].arg == "cls":
+                walker.env["cls"] = Value(cls=function.cls, qual=function.cls.name)
         node = function.node
         if not isinstance(node, ast.Module):
             for extra in (node.args.vararg, node.args.kwarg):
                 if extra is not None:
                     walker.env[extra.arg] = Value(graph=values.MAYBE)
+
+    def annotated(self, annotation: ast.expr | None) -> Value:
+        """What a parameter's annotation says; the Module of a library that is not built on PyTorch is none."""
+        value = kind_of_annotation(annotation)
+        qualified = self.symbols.qualified(annotation) if value.kind == values.MODULE and annotation is not None else ""
+        other = qualified and qualified.partition(".")[0] not in ("", *names.TORCH_ROOTS) and self.imported(qualified).cls is None
+        return UNKNOWN_VALUE if other else value
 
     def framework_loop(self, function: Function) -> bool:
         cls = function.cls
@@ -447,9 +456,9 @@ class Program(Owner):
         name = event.receiver or dotted(event.call.func)
         return event.of is not None and event.of.strong and bool(name) and name not in event.function.bound
 
-    def keeps_graphs(self, trace: Trace) -> bool:
+    def keeps_graphs(self, trace: Trace, least: int = values.MAYBE) -> bool:
         """Does a function go backward, or put a graph on an object?"""
-        return any(e.kind in ("bind", "augment", "store") and "." in e.name and e.value is not None and e.value.graph or e.kind == "call" and (
+        return any(e.kind in ("bind", "augment", "store") and "." in e.name and e.value is not None and e.value.graph >= least or e.kind == "call" and (
             self.is_backward(e) or e.attr in ("append", "extend") and "." in e.receiver) for e in trace.events)
 
     def settled(self, event: Event) -> set[bool]:
@@ -479,6 +488,8 @@ class Program(Owner):
         if called is not None and called is not event.function:
             trace = self.trace_of(called)
             return trace is not None and any(self.is_backward(e) or self.is_step(e) for e in trace.events)
+        if called is None and any(a.graph == values.YES for a in event.args) and any(a.kind in (values.OPTIMIZER, values.PARAMS) for a in event.args):
+            return True  # `descend(optimizer, loss)` of a library
         return called is None and bool(_TRAINS.match(event.attr)) and bool(event.receiver) and not _METER.search(event.receiver)
 
     def steps(self, trace: Trace) -> list[Loop]:
@@ -510,7 +521,7 @@ class Program(Owner):
         for loop in trace.loops:
             inside = trace.inside(loop)
             if not loop.framework and any(self.runs_model(e) for e in inside) and not any(
-                    self.trains(e) or self.is_step(e) or e.name == "torch.autograd.grad" for e in inside):
+                    self.trains(e) or self.is_step(e) or e.name == "torch.autograd.grad" or self.needs_gradients(self.called_function(e)) for e in inside):
                 found.append(loop)
         return found
 

@@ -80,6 +80,7 @@ class Walker(Calls):
     def unpack(self, target: ast.Tuple | ast.List, value: Value, source: ast.expr | None, quiet: bool) -> None:
         elements = target.elts
         items = value.items if value.kind in (values.TUPLE, values.LIST) and value.items is not None else None
+        sources = source.args if isinstance(source, ast.Call) and dotted(source.func) == "zip" and value.kind == values.TUPLE else []
         for i, element in enumerate(elements):
             if items is not None and len(items) == len(elements):
                 item = items[i]
@@ -97,7 +98,7 @@ class Walker(Calls):
                 item = value
             else:
                 item = UNKNOWN_VALUE
-            self.assign(element, item, source, quiet)
+            self.assign(element, item, sources[i] if len(sources) == len(elements) else source, quiet)
 
     def used_as_tensor(self, target: ast.expr) -> bool:
         """Is it, or the list that it is put into, given to a function of torch, or asked what only a tensor has?"""

@@ -477,3 +477,202 @@ for epoch in range(3):
         optimizer.zero_grad()
     net.train(False)
     print(score(net, batches))
+#: bad 110 what a method of a module samples, and prints
+class Writer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRU(8, 8)
+        self.out = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.out(self.cell(x)[0])
+    def write(self, x):
+        found = []
+        for _ in range(5):
+            hidden, _ = self.cell(x)
+            best = self.out(hidden).argmax(-1)
+            found.append(best)
+        return torch.stack(found)
+writer = Writer().to(device)
+writer.load_state_dict(torch.load("writer.pt"))
+writer.eval()
+print([w.item() for w in writer.write(torch.zeros(1, 1, 8).to(device))[0]])  # PLM110
+#: good 110 the module's method keeps what its pass returns
+class Writer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 8)
+        self.scores = []
+    def write(self, x):
+        scores = self.out(x)
+        self.scores.append(scores)
+        return scores.argmax(-1)
+writer = Writer().to(device)
+writer.load_state_dict(torch.load("writer.pt"))
+print(writer.write(torch.zeros(1, 8).to(device)).item())
+#: bad 110 players that an object has choose, in front of the step that trains them
+class Player:
+    def __init__(self, noise=None):
+        self.policy = nn.Linear(8, 2)
+        self.noise = noise
+    def choose(self, seen):
+        return self.policy(seen).clamp(-1, 1)
+class Team:
+    def __init__(self, count):
+        self.players = [Player() for _ in range(count)]
+        self.optimizer = torch.optim.Adam(self.players[0].policy.parameters())
+    @classmethod
+    def of(cls, count):
+        return cls(count)
+    def choose(self, seen):
+        return [p.choose(s) for p, s in zip(self.players, seen)]
+    def learn(self, batch):
+        loss = self.players[0].policy(batch).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+def play(world, store, ways):
+    team = Team.of(2)
+    seen = world.reset()
+    for turn in range(100):
+        moves = team.choose([torch.tensor(s).to(device) for s in seen])  # PLM110
+        made = {}
+        for way, move in zip(ways, moves):
+            made[way] = move.data.cpu().numpy()
+        seen = world.step(made)
+        store.push([made[way] for way in ways])
+        team.learn(store.sample())
+#: good 110 the player keeps what it learns from
+class Player:
+    def __init__(self):
+        self.policy = nn.Linear(8, 2)
+        self.likely = []
+    def choose(self, seen):
+        scores = self.policy(seen).log_softmax(-1)
+        self.likely.append(scores.max())
+        return scores.clamp(-1, 1)
+def play(world, player):
+    seen = world.reset()
+    for turn in range(100):
+        seen = world.step(player.choose(torch.tensor(seen).to(device)).data.cpu().numpy())
+    torch.stack(player.likely).sum().backward()
+    player.likely.clear()
+play(World(), Player())
+#: good 110 a function makes the module that it runs
+class Coded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.first(x)
+def coded(x):
+    made = Coded().to(device)
+    return made(x)
+def main():
+    print(coded(torch.zeros(1, 8)).mean())
+#: good 110 all that the method's module does is to look up
+class Words:
+    def __init__(self):
+        self.table = nn.Embedding(9, 8)
+    def at(self, x):
+        return self.table(x)
+def main():
+    words = Words()
+    print(words.at(torch.zeros(1).long().to(device)).mean())
+#: bad 110 the class could freeze its first layer, and nothing asks for that
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 2)
+    def forward(self, x):
+        return self.last(self.first(x))
+    def hold(self):
+        for p in self.first.parameters():
+            p.requires_grad = False
+net = Net().to(device)
+net.load_state_dict(torch.load("net.pt"))
+seen, total = world.reset(), 0
+while total < 9:
+    move = net(torch.tensor(seen)).data.numpy()  # PLM110
+    seen, gain = world.step(move)
+    total += gain
+#: good 110 the same, and it is asked for
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 2)
+    def forward(self, x):
+        return self.last(self.first(x))
+    def hold(self):
+        for p in self.first.parameters():
+            p.requires_grad = False
+net = Net().to(device)
+net.load_state_dict(torch.load("net.pt"))
+net.hold()
+seen, total = world.reset(), 0
+while total < 9:
+    move = net(torch.tensor(seen)).data.numpy()
+    seen, gain = world.step(move)
+    total += gain
+#: bad 110 a function of the file shows what came out
+def show(pictures, where):
+    for at, picture in enumerate(pictures):
+        print(where, at, picture.mean())
+def main():
+    net = torch.load("net.pt").to(device)
+    net.eval()
+    made = net(torch.zeros(3, 8).to(device))  # PLM110
+    show(made, "out")
+#: good 110 a function of the file keeps what came out
+shown = []
+def show(pictures):
+    shown.append(pictures)
+def main():
+    net = torch.load("net.pt").to(device)
+    net.eval()
+    made = net(torch.zeros(3, 8).to(device))
+    show(made)
+#: bad 110 the place of the best score is returned
+class Chooser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.layer(x)
+chooser = Chooser().to(device)
+teach = torch.optim.Adam(chooser.parameters())
+def choose(seen):
+    return chooser(seen).max(1)[1].view(1, 1)  # PLM110
+def play(world):
+    seen = world.reset()
+    for turn in range(100):
+        move = choose(seen)
+        seen = world.step(move.item())
+        loss = chooser(seen).mean()
+        teach.zero_grad()
+        loss.backward()
+        teach.step()
+#: bad 110 a picture now and then, by the function that the training step calls
+def render(net, rays):
+    parts = []
+    for at in range(0, rays.shape[0], 1024):
+        parts.append(net(rays[at:at + 1024]))
+    return torch.cat(parts)
+field = nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 3)).to(device)
+teach = torch.optim.Adam(field.parameters())
+for turn in range(1000):
+    made = render(field, some_rays)
+    loss = ((made - wanted) ** 2).mean()
+    teach.zero_grad()
+    loss.backward()
+    teach.step()
+    if turn % 100 == 0:
+        seen = render(field, other_rays)  # PLM110
+        plt.imsave("seen.png", seen.cpu().detach().numpy())
+#: bad 110 a counted loop whose words go into the next pass as numbers
+def write(net, first):
+    net.eval()
+    words = [first]
+    for i in range(50):
+        out = net(torch.tensor(words).to(device))  # PLM110
+        words.append(out.argmax(2)[-1].item())
+    return words

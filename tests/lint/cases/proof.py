@@ -240,3 +240,42 @@ def score(net, loaders, losses):
     return total
 
 score(nn.DataParallel(build("small")), {"test": DataLoader(dataset)}, {"test": nn.MSELoss()})
+#: good 110 a method of the learner asks for the gradients of each inner step
+class Learner:
+    def __init__(self, net):
+        self.net = net.to(device)
+    def loss(self, x, y, weights):
+        return F.mse_loss(self.net(x, weights), y)
+    def inner(self, loss, weights):
+        return [w - 0.1 * g for w, g in zip(weights, torch.autograd.grad(loss, weights))]
+    def score(self, tasks):
+        scores = []
+        for x, y, asked, wanted in tasks:
+            weights = list(self.net.parameters())
+            for _ in range(5):
+                loss = self.loss(x, y, weights)
+                weights = self.inner(loss, weights)
+            with torch.no_grad():
+                scores.append(self.loss(asked, wanted, weights).item())
+        return scores
+Learner(nn.Linear(8, 8)).score(tasks)
+#: good 110 the Module of another library
+import flax.linen as fnn
+def play(net: fnn.Module, weights, world):
+    seen, gained = world.reset(), []
+    while len(gained) < 9:
+        move = net(weights, seen).argmax(-1)
+        seen, gain = world.step(move)
+        gained.append(gain)
+    return gained
+#: good 110 a library's function is given the loss and the optimizer
+from elsewhere import descend
+class Learner:
+    def __init__(self, name):
+        self.net = nn.Linear(8, 8).to(device)
+        self.tuner = getattr(torch.optim, name)(self.net.parameters(), lr=0.1)
+    def learn(self, batches):
+        for batch in batches:
+            loss = F.mse_loss(self.net(batch[0]), batch[1])
+            print(descend(self.tuner, loss))
+Learner("Adam").learn([])

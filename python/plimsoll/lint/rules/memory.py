@@ -1180,7 +1180,7 @@ def _only_counts(ctx: Context, event: Event, inside: list[Event]) -> bool:
     node = event.loop.node if event.loop is not None else None
     made = {e.name for e in inside if e.kind == "bind" and e.stmt is event.stmt and e.name}
     given = set().union(*(names_in(a) for a in event.call.args), *(names_in(k.value) for k in event.call.keywords))
-    if made & ctx.ancestors(given, inside):
+    if made & ctx.ancestors(given, inside, cut=False):
         return False
     if not isinstance(node, ast.For) or not Context.counted(Loop(node, None, 0)) or not isinstance(node.target, ast.Name):
         return False
@@ -1202,11 +1202,16 @@ def frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
     """Were the parameters of one of these, or of a part of it, frozen here, where it was made, or by its class?  Then no graph, or a smaller one, is built."""
     cls = trace.function.cls
     classes = {v.cls for name in models if (v := ctx.program.attribute(cls, name) if cls is not None and name.startswith("self.") else _made(ctx, trace, name)) is not None and v.cls is not None}
-    for maker in (trace, *ctx.makers(trace, models), *(t for c in classes for m in c.methods.values() if (t := ctx.program.trace_of(m)) is not None)):
+    for maker in (trace, *ctx.makers(trace, models), *(t for c in classes for m in c.methods.values() if _asked_for(ctx, m) and (t := ctx.program.trace_of(m)) is not None)):
         if any(_freezes(e) for e in maker.events) and maker is not trace:
             return True
     known = {part for name in models for part in (name, *(name[:at] for at, letter in enumerate(name) if letter == "."))} - {"self"}
     return any(k == f or f.startswith(k + ".") for f in _frozen_names(ctx) for k in known)
+
+
+def _asked_for(ctx: Context, method: Function) -> bool:
+    """Is a method its class's constructor, or does this file or the class's ask for its name?"""
+    return method.name.startswith("__") or any("." + method.name in text for text in (ctx.program.source.text, ctx.program.home(method).source.text))
 
 
 def _made(ctx: Context, trace: Trace, name: str) -> values.Value | None:

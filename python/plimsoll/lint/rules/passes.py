@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from .. import names, values
 from ..context import HIGH, MEDIUM, Context, checks, uncut
-from ..symbols import dotted
+from ..symbols import Class, Function, dotted
 from ..trace import Event, Trace
+from ..walk import argument, parameters
 from .keeps import GROWS
 from .memory import frozen, inference_edits, untrained
 from .untrained import LIBRARIES
@@ -24,7 +26,7 @@ def single_passes(ctx: Context) -> None:
     for trace in ctx.traces:
         if trace.function in within or _of_a_framework(trace) and not any(ctx.feeds(e) for e in trace.events) or ctx.program.no_grad(trace.function):
             continue
-        found = [e for e in trace.events if _builds(ctx, trace, e) and _at(ctx, e.node) not in told]
+        found = [e for e in trace.events if _builds(ctx, trace, e, methods=True) and _at(ctx, e.node) not in told]
         if found and not isinstance(trace.function.node, ast.Module) and any(e.kind == "call" and _at(ctx, e.node) in told for e in trace.events):
             continue  # one decision settles them all
         found = [e for e in found if _Flow(ctx, trace, e).read_without_graph()]
@@ -83,16 +85,18 @@ def _reported(ctx: Context, *rules: str) -> set[tuple[int, int]]:
     return {(f.place.cell or 0, f.place.line) for f in ctx.findings if f.id in rules}
 
 
-def _builds(ctx: Context, trace: Trace, event: Event) -> bool:
-    """Is it a call of what surely is a module, with weights to train, that is not one of a loop of passes?"""
+def _builds(ctx: Context, trace: Trace, event: Event, methods: bool = False) -> bool:
+    """Is it a call of what surely is a module, with weights to train, that is not one of a loop of passes?  Or, if asked for, of a function that runs one?"""
     of = event.of
-    if not ctx.program.is_model_call(event) or event.no_grad or event.handler is not None or of is None or not of.strong or of.kind != values.MODULE:
+    if event.kind != "call" or event.no_grad or event.handler is not None or of is None:
         return False
-    name = event.receiver or dotted(event.call.func)
-    forward = ctx.program.trace_of(ctx.program.called_function(event))
-    if ctx.program.needs_gradients(ctx.program.called_function(event)):
+    name, called = event.receiver or dotted(event.call.func), ctx.program.called_function(event)
+    if not name or ctx.program.needs_gradients(called) or ctx.inference_of(event) is not None:
         return False
-    if not name or ctx.inference_of(event) is not None or forward is not None and forward.no_grad or event.value is None or event.value.graph != values.YES:
+    if not ctx.program.is_model_call(event):
+        return methods and called is not None and _runs_one(ctx, trace, event, called, name)
+    forward = ctx.program.trace_of(called)
+    if not of.strong or of.kind != values.MODULE or forward is not None and forward.no_grad or event.value is None or event.value.graph != values.YES:
         return False
     if ctx.program.builds_none(event):
         return False
@@ -100,14 +104,66 @@ def _builds(ctx: Context, trace: Trace, event: Event) -> bool:
     return known and not frozen(ctx, {name}, trace) and not untrained(ctx, trace, name)
 
 
+_FREEZES = re.compile(r"\.requires_grad(_\(|\s*=[^=])")
+_LOOKS_UP = ("torch.nn.Embedding", "torch.nn.EmbeddingBag")  #: whose graph holds indices alone
+
+
+def _runs_one(ctx: Context, trace: Trace, event: Event, called: Function, name: str) -> bool:
+    """Does a method of a module, or another function whose result has a graph, run a module that nothing freezes, and keep nothing of it?"""
+    own = called.cls is not None and called.cls.module
+    inner = ctx.program.trace_of(called)
+    if inner is None or called is trace.function or not inner.return_nodes or own and event.receiver in ("self", "") or _has_finding(ctx, called):
+        return False
+    if not own and (event.value is None or event.value.graph != values.YES) or _keeps(ctx, called) or not _trainable(ctx, called):
+        return False
+    return not frozen(ctx, {name}, trace) and not (own and untrained(ctx, trace, name))
+
+
+def _has_finding(ctx: Context, function: Function) -> bool:
+    """Is a graph that a function of the file builds or keeps reported there?"""
+    node = function.node
+    if isinstance(node, ast.Module) or ctx.program.home(function) is not ctx.program:
+        return False
+    cell, line = _at(ctx, node)
+    return any((cell, line) <= at <= (cell, line + (node.end_lineno or 0) - node.lineno) for at in _reported(ctx, "PLM101", "PLM102", "PLM103", "PLM110"))
+
+
+def _keeps(ctx: Context, function: Function, given: bool = True, levels: int = 3) -> bool:
+    """May a function, or one that it calls, leave a graph on an object?  One that is given nothing leaves only what it makes."""
+    trace = ctx.program.trace_of(function)
+    return trace is None or ctx.program.keeps_graphs(trace, values.MAYBE if given else values.YES) or levels > 0 and any(
+        inner is not None and inner is not function and _keeps(ctx, inner, bool(e.args), levels - 1) for e in trace.events if (inner := ctx.program.called_function(e)) is not None)
+
+
+def _trainable(ctx: Context, function: Function, levels: int = 3) -> bool:
+    """Does a function run a module with gradients on that it did not make itself, whose class, like its own, freezes nothing?"""
+    trace = ctx.program.trace_of(function)
+    if trace is None or trace.no_grad or _freezing(ctx, function.cls):
+        return False
+    made = {e.name for e in trace.events if e.kind == "bind" and isinstance(e.source, ast.Call)}
+    for event in trace.events:
+        if event.kind != "call" or event.no_grad or event.handler is not None or isinstance(event.call.func, ast.Call) or (event.receiver or dotted(event.call.func)) in made:
+            continue
+        if ctx.program.is_model_call(event) and event.of is not None and event.of.strong and event.of.qual not in _LOOKS_UP and not ctx.program.builds_none(event) and not _freezing(ctx, event.of.cls):
+            return True
+        inner = ctx.program.called_function(event)
+        if levels and inner is not None and inner is not function and _trainable(ctx, inner, levels - 1):
+            return True
+    return False
+
+
+def _freezing(ctx: Context, cls: Class | None) -> bool:
+    return cls is not None and _FREEZES.search(ast.get_source_segment(ctx.program.home(cls).source.text, cls.node) or "") is not None
+
+
 class _Flow:
     """Where the result of one call goes: by names, in the order of the text, once around the loop that it is in."""
 
-    def __init__(self, ctx: Context, trace: Trace, call: Event) -> None:
+    def __init__(self, ctx: Context, trace: Trace, call: Event, given: frozenset[str] = frozenset()) -> None:
         self.ctx, self.trace, self.call = ctx, trace, call
-        self.kept = _reported(ctx, "PLM101", "PLM102", "PLM103")
-        self.live: set[str] = set()  #: names that hold its graph
-        self.ever: set[str] = set()
+        self.kept = set() if given else _reported(ctx, "PLM101", "PLM102", "PLM103")
+        self.live: set[str] = set(given)  #: names that hold its graph
+        self.ever: set[str] = set(given)
         self.read = False
         self.needed = False  #: more of it than its shape
 
@@ -159,7 +215,7 @@ class _Flow:
         if not any(self.carried(a) for a in given):
             self.read = not isinstance(event.stmt, ast.Assert) and any([self.named(a) for a in given]) or self.read
             return True
-        if self.ctx.feeds(event) or self.ctx.program.trains(event):
+        if self.ctx.feeds(event) or self.ctx.program.trains(event) or self.ctx.program.needs_gradients(self.ctx.program.called_function(event)):
             return False
         if not isinstance(event.stmt, ast.Expr):
             return True  # what it returns is bound, tested or returned
@@ -192,14 +248,29 @@ class _Flow:
             self.ever.add(event.receiver)
             return True
         library = name.startswith(("torch.", "torchvision.")) or of is not None and of.qual.startswith(("torch.", "torchvision."))
-        return name == "print" or library and (of is None or of.kind not in values.MODULES)
+        return name == "print" or library and (of is None or of.kind not in values.MODULES) or self._ends_within(event)
+
+    def _ends_within(self, event: Event) -> bool:
+        """Does a function of the program leave what it is given nowhere?  What it returns is thrown away."""
+        called = self.ctx.program.called_function(event)
+        trace = self.ctx.program.trace_of(called)
+        if called is None or trace is None or self.trace.function is not self.call.function or called is self.trace.function:
+            return False
+        own = {p.arg for p in parameters(called)}
+        within = _Flow(self.ctx, trace, self.call, frozenset(p for p in own if (found := argument(event, called, p)) is not None and self.carried(found[0])))
+        return bool(within.ever) and all(within._passes(e) for e in trace.events) and within.ever <= called.bound | own and not within._read_inside()
 
     def _leaves(self) -> bool:
         """Is a name with the graph returned, handed out, or read by another function?"""
         self.live = self.ever
+        flat = [v.kind == values.TENSOR and v.strong and not v.graph for v in self.trace.returns]
+        if len(flat) != len(self.trace.return_nodes):
+            flat = [False] * len(self.trace.return_nodes)
+        return any(self.carried(node) for node, indices in zip(self.trace.return_nodes, flat) if not indices) or self._read_inside()
+
+    def _read_inside(self) -> bool:
+        """Does a function within this one, or one of the file if this is the file, read such a name?  Or a generator, which goes on later?"""
         function = self.trace.function
-        if any(self.carried(node) for node in self.trace.return_nodes):
-            return True
         body = function.node.body
         inner = [n for stmt in body for n in ast.walk(stmt) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Yield, ast.YieldFrom)) or isinstance(
             n, (ast.Global, ast.Nonlocal)) and self.ever & set(n.names)]

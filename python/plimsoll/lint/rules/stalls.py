@@ -58,7 +58,7 @@ def _waits(ctx: Context, inside: list[Event], reads: list[Event]) -> int:
 def _reads(event: Event) -> bool:
     """Does it need a number of the GPU: a read, a text, a test?"""
     if event.kind in ("format", "test"):
-        return event.value is not None and event.value.kind == values.TENSOR and event.value.device != "cpu"
+        return event.value is not None and event.value.strong and event.value.kind == values.TENSOR and event.value.device != "cpu"
     if event.kind != "call":
         return False
     if event.attr in _READS and event.receiver + event.name and event.of is not None and event.of.kind in values.TENSORS:

@@ -54,6 +54,8 @@ class _Step:
                 call = self.calls.get(part) or self.made.get(part)
                 if call is not None and call not in found:
                     found.append(call)
+                if call is not None and _may_detach(self.ctx, call):
+                    cut |= {inner for given in _given(call) for inner in ast.walk(given)}
                 helper = self.helpers.get(part)
                 if helper is not None:
                     within |= helper.modules
@@ -122,6 +124,12 @@ def _module_of(step: _Step, call: Event) -> str:
 
 def _module(event: Event) -> str:
     return dotted(event.call.func).removesuffix(".forward")
+
+
+def _may_detach(ctx: Context, call: Event) -> bool:
+    """Does the module's forward() cut a graph somewhere, perhaps if an argument says so?  Then what it is given may not be gone back through."""
+    trace = ctx.program.trace_of(ctx.program.called_function(call)) if ctx.program.is_model_call(call) else None
+    return trace is not None and any(e.no_grad or e.kind == "call" and e.attr in ("detach", "detach_") for e in trace.events)
 
 
 def _given(event: Event) -> list[ast.expr]:
