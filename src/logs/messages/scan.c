@@ -362,7 +362,7 @@ static int is_title(const struct scan_line *l)
 	return !strncmp(l->text + l->body, "# ", 2);
 }
 
-/* The program whose logger wrote the failure, if the form of its lines alone tells it. */
+/* The program whose logger wrote the failure, if the form of its lines alone shows it. */
 static void see_logger(struct scan *s)
 {
 	size_t i = 0;
