@@ -298,6 +298,8 @@ void scan_places_of(const struct scan_line *l, struct scan_places *out)
 	out->is_bar = strstr(l->text, "it/s") || strstr(l->text, "s/it");
 }
 
+#define SENTENCE 50 /* letters of a name: no one writes so much as a program does */
+
 int scan_is_anchored(const struct scan_line *l, const struct scan_places *places, const char *name)
 {
 	size_t n = strlen(name);
@@ -314,8 +316,8 @@ int scan_is_anchored(const struct scan_line *l, const struct scan_places *places
 		    is_flag_name(l, at, places->program_end > places->program) ||
 		    (at >= places->prefix && at < places->message))
 			return 1;
-		/* a program's own words begin its message */
-		if (strchr(name, ' ') && at == places->message)
+		/* a program's own words begin its message; a sentence of its own is its wherever it stands */
+		if (strchr(name, ' ') && (at == places->message || n >= SENTENCE))
 			return 1;
 	}
 	return 0;

@@ -236,6 +236,7 @@ static uint64_t facts_of_program(const struct messages_event *e, const struct me
 			    family == MESSAGES_DATALOADER,
 		    F(PYTHON)) |
 	       when(family == MESSAGES_NCCL, F(NCCL)) |
+	       when(family == MESSAGES_LLAMA_CPP, F(GGML)) |
 	       when(family == MESSAGES_DATALOADER || strstr(e->text, "/torch_"), F(WORKERS)) |
 	       when(tried && e->oom.tried.low >= LARGE_BYTES, F(LARGE)) |
 	       when(class == MESSAGES_HOST && family != MESSAGES_DATALOADER && tried &&
