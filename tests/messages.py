@@ -42,7 +42,7 @@ def ranks(death, want):
 
 # Advice that is wrong wherever it is not for this program: the program named must be one of these.
 PYTORCH = {None, "PyTorch", "DeepSpeed", "axolotl", "LLaMA-Factory", "Unsloth", "verl", "TRL", "Megatron-LM", "Ultralytics"}
-OF_PYTORCH = ["torch.cuda.", "train.py", "DataLoader", "expandable_segments", "torch.inference_mode"]
+OF_PYTORCH = ["torch.cuda.", "train.py", "DataLoader", "expandable_segments", "torch.inference_mode", "torch.no_grad"]
 OF_TRAINING = ["gradient accumulation", "micro-batch", "gradient checkpointing;"]
 
 

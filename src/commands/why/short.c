@@ -21,13 +21,20 @@ static unsigned short_width_of(const struct text *t)
 
 /* ---- one cause ---- */
 
+static int may_be_one_size(struct plim_interval a, struct plim_interval b)
+{
+	return a.low == PLIM_UNKNOWN || b.low == PLIM_UNKNOWN ||
+	       (a.low <= b.high && b.low <= a.high);
+}
+
 /* Retries of one cause: the same kind of failure, of the same program, with the same cure. */
 static int is_again(const struct plim_why_death *a, const struct plim_why_death *b)
 {
 	return a->kind == b->kind && a->file == b->file && a->moment == b->moment &&
 	       (a->caught_line == PLIM_UNKNOWN) == (b->caught_line == PLIM_UNKNOWN) && a->first &&
 	       b->first && !strcmp(a->first, b->first) &&
-	       (a->device == b->device || a->device == PLIM_UNKNOWN || b->device == PLIM_UNKNOWN);
+	       (a->device == b->device || a->device == PLIM_UNKNOWN || b->device == PLIM_UNKNOWN) &&
+	       may_be_one_size(a->numbers.total_bytes, b->numbers.total_bytes);
 }
 
 /* The first death of the cause that death `i` is of. */

@@ -234,8 +234,10 @@ static void join_near(struct messages_log *log, size_t i, event_test *fit, uint6
 /* A kernel that failed breaks the context: whatever is called next fails, too. */
 static int is_kernels(const struct messages_event *e)
 {
-	return strstr(e->wording->pattern, "Assertion `") ||
-	       strstr(e->wording->pattern, "illegal memory access");
+	const char *words = e->wording->pattern;
+
+	return strstr(words, "Assertion `") || strstr(words, "illegal memory access") ||
+	       strstr(words, "LAUNCH_FAILED") || strstr(words, "launch failure");
 }
 
 static int is_refused(const struct messages_event *e)

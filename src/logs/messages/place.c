@@ -183,6 +183,31 @@ static const char *message_of(const char *body)
 	return p;
 }
 
+/* Behind "(VllmWorker pid=9) ". */
+static const char *behind_worker(const char *p)
+{
+	const char *close = *p == '(' ? strchr(p, ')') : NULL;
+
+	return close ? close + 1 : p;
+}
+
+/* vLLM's logger: "ERROR 05-01 10:00:00 [engine.py:99] ", with no year, and before 0.8.5 without the first bracket. */
+int scan_is_vllms_line(const struct scan_line *l)
+{
+	static const char stamp[] = "00-00 00:00:00 ";
+	struct word level = next_word(behind_worker(l->text + l->body));
+	const char *p = level.to + (*level.to == ' ');
+
+	if (!is_one_of(level, scan_levels))
+		return 0;
+	for (const char *q = stamp; *q; q++, p++)
+		if (*q == '0' ? !isdigit((unsigned char)*p) : *p != *q)
+			return 0;
+	p += *p == '[';
+	return has_line_number((struct word){ p, p + strcspn(p, " ]") }) &&
+	       p[strcspn(p, " ]")] == ']';
+}
+
 /* ---- commands ---- */
 
 static int is_flag(struct word w)
@@ -273,6 +298,8 @@ void scan_places_of(const struct scan_line *l, struct scan_places *out)
 	out->is_bar = strstr(l->text, "it/s") || strstr(l->text, "s/it");
 }
 
+#define SENTENCE 50 /* letters of a name: no one writes so much as a program does */
+
 int scan_is_anchored(const struct scan_line *l, const struct scan_places *places, const char *name)
 {
 	size_t n = strlen(name);
@@ -289,8 +316,8 @@ int scan_is_anchored(const struct scan_line *l, const struct scan_places *places
 		    is_flag_name(l, at, places->program_end > places->program) ||
 		    (at >= places->prefix && at < places->message))
 			return 1;
-		/* a program's own words begin its message */
-		if (strchr(name, ' ') && at == places->message)
+		/* a program's own words begin its message; a sentence of its own is its wherever it stands */
+		if (strchr(name, ' ') && (at == places->message || n >= SENTENCE))
 			return 1;
 	}
 	return 0;

@@ -362,6 +362,18 @@ static int is_title(const struct scan_line *l)
 	return !strncmp(l->text + l->body, "# ", 2);
 }
 
+/* The program whose logger wrote the failure, if the form of its lines alone shows it. */
+static void see_logger(struct scan *s)
+{
+	size_t i = 0;
+
+	if (s->found.wording != &scan_wordings[SCAN_ROW_PYTORCH] || !scan_is_vllms_line(&s->now))
+		return;
+	while (scan_cues[i].engine != MESSAGES_ENGINE_VLLM || scan_cues[i].activity)
+		i++;
+	scan_cue_seen(s->log, i, s->file, s->line);
+}
+
 /* The line is done: what fitted it best is an event. */
 static void flush_scan(struct scan *s)
 {
@@ -389,6 +401,7 @@ static void flush_scan(struct scan *s)
 	if (scan_event_is_kernels(e))
 		scan_kill_numbers(e, &s->now);
 	event_place(s, e);
+	see_logger(s);
 	if (e->wording == &scan_wordings[SCAN_ROW_PYTORCH]) {
 		s->log->newest = e->oom;
 		s->log->newest.line = e->line;

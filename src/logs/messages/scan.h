@@ -211,6 +211,7 @@ struct scan_places {
 };
 void scan_places_of(const struct scan_line *l, struct scan_places *out);
 /* Does the name stand at one of them, or in a frame's location; a name of several words where the message begins? */
+int scan_is_vllms_line(const struct scan_line *l);
 int scan_is_anchored(const struct scan_line *l, const struct scan_places *places, const char *name);
 
 extern const struct scan_cue scan_cues[]; /* data/cues.rows */

@@ -78,7 +78,7 @@ static void find_in(const struct messages_log *log, uint32_t file, enum messages
 }
 
 /* What it was doing, by words of no one's or of this engine: another's in the log tell what that one does. */
-static void find_activity(const struct messages_log *log, uint32_t file,
+static void find_activity(const struct messages_log *log, uint32_t file, enum messages_engine own,
 			  struct messages_context *out)
 {
 	const struct messages_file *f = &log->files.at[file];
@@ -89,8 +89,10 @@ static void find_activity(const struct messages_log *log, uint32_t file,
 
 		if (!line || !cue->activity || (cue->engine && cue->engine != out->engine))
 			continue;
-		if (!cue->engine && cue->activity == A(GENERATING) &&
-		    messages_engines[out->engine].dies_loading)
+		/* whoever runs llama.cpp, its buffers are made at the load */
+		if (cue->activity == A(GENERATING) &&
+		    messages_engines[cue->engine ? own : out->engine].dies_loading &&
+		    !(cue->engine && messages_engines[cue->engine].dies_loading))
 			continue;
 		out->activity = cue->activity;
 		out->activity_line = line;
@@ -135,7 +137,7 @@ static void find_everywhere(const struct messages_log *log, const struct message
 	for (size_t i = 0; i < log->events.n; i++)
 		if (log->events.at[i].joined == index && log->events.at[i].file != e->file)
 			find_in(log, log->events.at[i].file, own, out);
-	find_activity(log, e->file, out);
+	find_activity(log, e->file, own, out);
 	find_script(log, e, out);
 }
 

@@ -207,6 +207,8 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	if (stop - at < (ptrdiff_t)strlen(s->word) ||
 	    (has_value && at > start && setting_is_name(at[-1]) && setting_is_name(*at)))
 		return;
+	if (has_value && at - start > 2 && !memcmp(at - 2, "/ ", 2))
+		return; /* "tokens / sequences = 20000" is of the quotient */
 	if (s->spent == SCAN_SET_LATE)
 		seen = epoch_seen(at + strlen(s->word), stop, line);
 	else if (has_value)

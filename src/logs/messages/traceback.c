@@ -185,6 +185,13 @@ static void take_frame(struct messages_trace *t, const struct messages_frame *f)
 	t->frames += t->frames < UINT32_MAX;
 	t->semaphore |= strstr(f->file, "multiprocessing") &&
 			(strstr(f->file, "synchronize.py") || strstr(f->source, "Lock()"));
+	/* a worker of the DataLoader died: the line that was interrupted is not what made the batches */
+	if (strstr(f->file, "signal_handling.py") && t->moment != MESSAGES_DATA) {
+		memset(&t->user, 0, sizeof(t->user));
+		memset(&t->outer, 0, sizeof(t->outer));
+		t->caller_count = 0;
+		t->moment = MESSAGES_MOMENT_UNKNOWN;
+	}
 	if (is_users(f->file))
 		go_deeper(t, f);
 	/* Lightning's step calls all of forward and backward: what is inside counts */

@@ -97,7 +97,9 @@ static uint64_t facts_of_words(const struct messages_event *e)
 
 	for (size_t i = 0; i < sizeof(in_pattern) / sizeof(in_pattern[0]); i++)
 		facts |= when(strcasestr(words, in_pattern[i].words) != NULL, in_pattern[i].facts);
-	if (!messages_known(e->oom.tried) && e->wording->family == MESSAGES_CUDA)
+	/* PyTorch's own allocator asks in THCStorage, in old releases */
+	if (!messages_known(e->oom.tried) && e->wording->family == MESSAGES_CUDA &&
+	    !strstr(e->text, "THCStorage"))
 		facts |= F(BARE) | when(strstr(words, "CUBLAS_STATUS_ALLOC") != NULL, F(HANDLE));
 	return facts | when(e->wording->family == MESSAGES_JAX, F(XLA)) |
 	       when(bare && strstr(e->traceback.user.source, "non_blocking=True"), F(COPYING)) |
@@ -234,6 +236,7 @@ static uint64_t facts_of_program(const struct messages_event *e, const struct me
 			    family == MESSAGES_DATALOADER,
 		    F(PYTHON)) |
 	       when(family == MESSAGES_NCCL, F(NCCL)) |
+	       when(family == MESSAGES_LLAMA_CPP, F(GGML)) |
 	       when(family == MESSAGES_DATALOADER || strstr(e->text, "/torch_"), F(WORKERS)) |
 	       when(tried && e->oom.tried.low >= LARGE_BYTES, F(LARGE)) |
 	       when(class == MESSAGES_HOST && family != MESSAGES_DATALOADER && tried &&

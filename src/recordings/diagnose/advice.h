@@ -61,6 +61,7 @@ enum advice_fact {
 	ADVICE_NCCL,    /* its own segments in /dev/shm */
 	ADVICE_WORKERS, /* a DataLoader's worker died, or a tensor that processes share had no room */
 	ADVICE_PINNING, /* batches were being put into pinned memory */
+	ADVICE_GGML,    /* a buffer of llama.cpp's, whoever runs it */
 	ADVICE_EARLY,   /* a release of PyTorch that records nothing */
 	ADVICE_FACTS
 };

@@ -265,21 +265,27 @@ static void say_own(const struct messages_event *e, const struct findings_told *
 	struct sizes z;
 
 	/* what is mapped twice, or not at all (a server that sleeps), is counted all the same */
-	int over = messages_known(o->this_process) && o->this_process.high < o->reserved.low;
+	int is_known = messages_known(o->this_process);
+	int over = is_known && o->this_process.high < o->reserved.low;
+	/* a limit is PyTorch's own, and counts no context */
+	int is_whole = is_known && (over || t->bound_by != FINDINGS_BOUND_LIMIT);
 
-	messages_size(z.at[0], over ? o->this_process : o->reserved);
-	if (messages_known(t->own_outside) && t->own_outside.low >= (uint64_t)1 << 30)
-		snprintf(out, size, "this process, %s in PyTorch and %s outside it", z.at[0],
+	if (messages_known(t->own_outside) && t->own_outside.low >= (uint64_t)1 << 30) {
+		snprintf(out, size, "this process, %s in PyTorch and %s outside it",
+			 messages_size(z.at[0], over ? o->this_process : o->reserved),
 			 messages_size(z.at[1], t->own_outside));
-	else if (!over && messages_known(o->unallocated) && messages_known(o->tried) &&
-		 o->unallocated.low >= o->tried.high)
+		return;
+	}
+	messages_size(z.at[0], is_whole ? o->this_process : o->reserved);
+	if (!over && messages_known(o->unallocated) && messages_known(o->tried) &&
+	    o->unallocated.low >= o->tried.high)
 		snprintf(out, size, "this process, %s (%s unused)", z.at[0],
 			 messages_size(z.at[1], o->unallocated));
 	else
 		snprintf(out, size, "this process, %s%s", z.at[0],
-			 !over && messages_known(o->this_process) && !o->processes
-				 ? ", all PyTorch's"
-				 : "");
+			 over || !is_known || o->processes ? ""
+			 : is_whole                        ? ", nearly all PyTorch's"
+							   : ", all PyTorch's");
 }
 
 static const char *device_held(const struct diagnose_text *x, const struct findings_told *t,
