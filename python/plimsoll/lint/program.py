@@ -224,7 +224,7 @@ class Program(Owner):
                     walker.env[extra.arg] = Value(graph=values.MAYBE)
 
     def annotated(self, annotation: ast.expr | None) -> Value:
-        """What a parameter's annotation says; the Module of a library that is not built on PyTorch is none."""
+        """What a parameter's annotation says; a library that is not built on PyTorch has a Module of its own."""
         value = kind_of_annotation(annotation)
         qualified = self.symbols.qualified(annotation) if value.kind == values.MODULE and annotation is not None else ""
         other = qualified and qualified.partition(".")[0] not in ("", *names.TORCH_ROOTS) and self.imported(qualified).cls is None

@@ -881,7 +881,7 @@ static const char *behind_number(const char *line, const char *says, const char 
 	return says;
 }
 
-/* "epoch1,step20,loss: 0.4": a count joined to its name, which is a word; the bytes of its digits, 0: it is none. */
+/* "epoch1,step20,loss: 0.4": a count joined to its name, which is a word; the bytes of its digits; 0: it is something else. */
 static size_t take_joined(struct line_reading *g, const char *line, const char *gap, const char *p,
 			  const char *end)
 {
@@ -1365,7 +1365,7 @@ static bool is_settings(const char *line, size_t n)
 	return count >= FLAGS_LEAST;
 }
 
-/* "Class  Images  mAP50: 100% |###| 18/18": the head of a table with a bar behind it; its bytes, 0: it is none. */
+/* "Class  Images  mAP50: 100% |###| 18/18": the head of a table with a bar behind it; its bytes; 0: it is something else. */
 static size_t head_with_bar(const char *line, size_t n)
 {
 	const char *end = memmem(line, n, "%", 1), *p = end;
