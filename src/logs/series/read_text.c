@@ -297,10 +297,10 @@ struct line_reading {
 	double held_step;
 	uint64_t clock_at, table_at; /* where the first step or epoch is; the head of the table */
 	size_t early;                /* series that had values before it */
-	double counted;              /* the first of two numbers of a line */
-	double bar_length;           /* of the bar of an epoch; 0: none was seen */
-	struct series_lists lists;   /* "losses: 0.9, 0.8, 0.7" */
-	struct span title;           /* the words of the line before; its bytes are in: */
+	double counted, first;     /* the first of two numbers of a line; that of the first line */
+	double bar_length;         /* of the bar of an epoch; 0: none was seen */
+	struct series_lists lists; /* "losses: 0.9, 0.8, 0.7" */
+	struct span title;         /* the words of the line before; its bytes are in: */
 	char title_text[NAME_BYTES];
 	uint64_t title_at;
 	bool traceback; /* of Python, that goes on */
@@ -726,6 +726,13 @@ static double fraction(const char *says, const char *p, const char *end, double 
 		       : value;
 }
 
+/* "Batch 80/2500": a step within its epoch. */
+static bool is_batch_of(const struct told *t, const char *p, const char *end)
+{
+	return t->n == 5 && !strncasecmp(t->name, "batch", 5) && p + 1 < end && *p == '/' &&
+	       isdigit((unsigned char)p[1]);
+}
+
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
 			const char **behind, const char *end, double value)
 {
@@ -734,6 +741,8 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	const char *p = *behind;
 	size_t before;
 
+	if (!g->status && is_batch_of(t, p, end))
+		t = told_of(g, "step ", 5, &room);
 	if (g->status)
 		return;
 	if (t->step && g->lasting) {
@@ -1542,7 +1551,7 @@ static bool is_alone(const char *line, size_t n, double *value)
 	return n && series_number(line, n, value) == n;
 }
 
-/* Of a file of such lines, whose name is that of the values; a number before them that rises is the step. */
+/* Of a file of such lines, whose name is that of the values; a number before them that rises, or begins anew, is the step. */
 static bool take_column(struct line_reading *g, const char *line, size_t n)
 {
 	const char *name = g->run->column;
@@ -1554,7 +1563,8 @@ static bool take_column(struct line_reading *g, const char *line, size_t n)
 			return false;
 		series_number(cell[0].at, cell[0].n, &step);
 		series_number(cell[1].at, cell[1].n, &value);
-		if (!(step > g->counted) || step != floor(step))
+		g->first = g->counted < 0 ? step : g->first;
+		if (!(step > g->counted || step == g->first) || step != floor(step))
 			return false;
 		g->counted = step;
 	} else if (g->run->listed) {
