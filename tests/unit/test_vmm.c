@@ -478,12 +478,14 @@ static uint32_t next_random(uint32_t *x)
 static void anything_goes(void **state)
 {
 	(void)state;
-	for (uint32_t seed = 1; seed <= 12; seed++) {
+	for (uint32_t seed = 1; seed <= 20; seed++) {
 		struct fixture f;
 		uint64_t live[300] = { 0 };
 		uint32_t x = seed * 7919;
 
 		begin(&f, 2048 * MIB, seed % 3 ? 1500 * MIB : UINT64_MAX, NULL);
+		f.card.wait_ns = seed % 4 * MS;
+		f.card.refuses_to_alias = seed % 5 == 4;
 		for (unsigned i = 0; i < 6000; i++) {
 			unsigned k = next_random(&x) % 300;
 			uint64_t bytes =
@@ -499,6 +501,8 @@ static void anything_goes(void **state)
 			} else {
 				live[k] = take(&f, next_random(&x) % 3, bytes);
 			}
+			f.card.ns += MS / 100;
+			f.card.refuses_to_wait = i % 1000 > 950; /* a capture */
 			if (i % 500 == 0)
 				check(&f);
 			if (i % 1777 == 0)
