@@ -138,7 +138,6 @@ struct vmm_counts {
 	uint64_t blocks, blocks_peak;
 	uint64_t moves, moved_bytes; /* requests that memory moved for */
 	uint64_t moved_ns;           /* that this took, waits included */
-	uint64_t waits, waited_ns;   /* for another stream, or for addresses */
 	uint64_t maps, unmaps;       /* handles */
 	uint64_t expandable_bytes,
 		expandable_peak_bytes; /* that expandable segments would reserve; 0: not known */
