@@ -630,7 +630,7 @@ static void put_text_line(struct line_reading *g, const char *name, size_t n, do
 		put_named(g, &t, value);
 }
 
-/* "100/1000 [00:10<..." of a progress bar. */
+/* "100/1000 [00:10<..." of a progress bar, "[1:02:10<..." later. */
 static bool is_bar(const char *at, const char *end)
 {
 	const char *p = at;
@@ -639,8 +639,10 @@ static bool is_bar(const char *at, const char *end)
 		return false;
 	for (p++; p < end && isdigit((unsigned char)*p);)
 		p++;
-	return end - p > 2 && p[0] == ' ' && p[1] == '[' &&
-	       (p[2] == '0' || p[2] == '=' || p[2] == '>');
+	if (end - p < 3 || p[0] != ' ' || p[1] != '[')
+		return false;
+	return p[2] == '0' || p[2] == '=' || p[2] == '>' ||
+	       (end - p > 4 && isdigit((unsigned char)p[2]) && (p[3] == ':' || p[4] == ':'));
 }
 
 /* Digits, a comma and more digits: "12,800" where steps are counted or a point follows, else "0,43". */
@@ -1636,7 +1638,7 @@ static size_t list_numbers(struct line_reading *g, const char *p, const char *en
 		double value;
 		size_t took;
 
-		if (isspace((unsigned char)*p) || strchr("[](),", *p)) {
+		if (isspace((unsigned char)*p) || strchr("[](),}", *p)) {
 			comma |= spaced || *p == ',';
 			p++;
 			continue;
@@ -1659,8 +1661,10 @@ static const char *list_name(struct line_reading *g, const char *line, const cha
 {
 	const char *end = list;
 
-	while (end > line && strchr(" :=[(\t", end[-1]))
+	while (end > line && strchr(" :=[(\t'", end[-1]))
 		end--;
+	while (line < end && strchr(" {'", *line))
+		line++;
 	*n = (size_t)(end - line);
 	if (*n)
 		return line;
@@ -1791,6 +1795,20 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	end_row(g);
 }
 
+/* "{'loss': [0.9, 0.8], 'acc': [0.5, 0.6]}" of Python: the bytes before the second list's name; n: there is none. */
+static size_t next_list(const char *line, size_t n)
+{
+	const char *end = line + n, *open = memchr(line, '[', n), *p;
+
+	if (!open || open < line + 4 || open[-1] != ' ' || open[-2] != ':' ||
+	    isalnum((unsigned char)open[-3]))
+		return n;
+	p = memchr(open, ']', (size_t)(end - open));
+	return p && p + 3 < end && p[1] == ',' && p[2] == ' ' && p[3] == open[-3]
+		       ? (size_t)(p + 3 - line)
+		       : n;
+}
+
 /* A progress bar is drawn again and again on one line, and a program may forget to end its lines. */
 static void take_pieces(struct line_reading *g, struct source *s, const char *line, size_t n)
 {
@@ -1798,6 +1816,7 @@ static void take_pieces(struct line_reading *g, struct source *s, const char *li
 		const char *back = memchr(line, '\r', n);
 		size_t all = back ? (size_t)(back - line) : n, k = next_counter(g, line, all);
 
+		k = next_list(line, k);
 		back = k < all ? NULL : back;
 		g->line_at = source_offset(s, (const uint8_t *)line);
 		take_line(g, line, k);

@@ -592,12 +592,13 @@ double series_row_step(struct series_run *r)
 	}
 	r->rows_step++;
 	if ((step < r->last_row_step && r->row_epoch > r->step_epoch) ||
-	    (step == r->last_row_step && r->row_epoch >= r->step_epoch + 1)) {
+	    (step == r->last_row_step && r->step_in_epoch && r->row_epoch >= r->step_epoch + 1)) {
 		r->step_base += r->last_row_step + (step == 0);
 		r->counted_on++;
 	}
 	r->last_row_step = step;
-	r->step_epoch = isnan(r->row_epoch) ? r->step_epoch : r->row_epoch;
+	r->step_in_epoch = !isnan(r->row_epoch);
+	r->step_epoch = r->step_in_epoch ? r->row_epoch : r->step_epoch;
 	return r->step_base + step;
 }
 

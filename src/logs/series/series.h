@@ -311,7 +311,9 @@ struct series_run {
 	double first_step, last_step, first_time, last_time;
 	double row_step, row_epoch, row_time, row_rank;
 	double last_epoch, last_row_step, step_base; /* of rows */
-	double epoch_first, step_epoch; /* the smallest one; that of the last row with a step */
+	double epoch_first,
+		step_epoch; /* the smallest one; that of the last row with a step and one */
+	bool step_in_epoch; /* the last row with a step had one */
 	/* The rows' clock: their steps, or epochs if they have none. */
 	double clock_first, clock_most, clock_last;
 	unsigned part; /* of its file: 0 is the first run of it */
