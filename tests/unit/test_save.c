@@ -806,7 +806,7 @@ static void test_a_rank_is_killed(void **state)
 		bool ended = false;
 		long at;
 
-		for (at = 0; !ended; at++) {
+		for (at = 0; !ended && at < 1000; at++) {
 			struct plim_checkpointer *c = open_it(folder, 0);
 			struct plim_saved_list *l;
 			struct stat info;
@@ -819,7 +819,8 @@ static void test_a_rank_is_killed(void **state)
 				pid[r] = fork_rank(folder, r, r == victim ? at : -1);
 			for (uint32_t r = 0; r < 2; r++)
 				assert_int_equal(waitpid(pid[r], &status[r], 0), pid[r]);
-			ended = WIFEXITED(status[victim]);
+			/* not if it gave up: the other one was late, on a busy machine */
+			ended = WIFEXITED(status[victim]) && !WEXITSTATUS(status[victim]);
 			l = list(folder);
 			assert_true(has(l, 1) || has(l, 2));
 			if (has(l, 2))
@@ -834,7 +835,7 @@ static void test_a_rank_is_killed(void **state)
 			assert_int_equal(stat(left, &info), -1);
 			remove_all(folder);
 		}
-		assert_true(at > 8);
+		assert_true(ended && at > 8);
 	}
 }
 

@@ -313,16 +313,16 @@ struct series_run {
 	double last_epoch, last_row_step, step_base; /* of rows */
 	double epoch_first,
 		step_epoch; /* the smallest one; that of the last row with a step and one */
-	bool step_in_epoch; /* the last row with a step had one */
 	/* The rows' clock: their steps, or epochs if they have none. */
 	double clock_first, clock_most, clock_last;
-	unsigned part; /* of its file: 0 is the first run of it */
-	bool splits;   /* where a run begins anew, another may be read from there */
-	bool over;     /* another begins at the file's offset */
-	bool followed; /* which was added to the set */
-	bool no_steps; /* steps are strays: epochs count */
-	bool titles;   /* a document has arrays of rows under several keys: */
-	bool titled;   /* the keys are part of the names */
+	unsigned part;      /* of its file: 0 is the first run of it */
+	bool step_in_epoch; /* the last row with a step had one */
+	bool splits;        /* where a run begins anew, another may be read from there */
+	bool over;          /* another begins at the file's offset */
+	bool followed;      /* which was added to the set */
+	bool no_steps;      /* steps are strays: epochs count */
+	bool titles;        /* a document has arrays of rows under several keys: */
+	bool titled;        /* the keys are part of the names */
 	/* Lines before a text's first row, and between rows; of those that came since the last row: */
 	struct series_titles head, between, gap;
 	unsigned gap_n;      /* lines since the last row that differ, */
