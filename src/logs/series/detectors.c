@@ -1563,8 +1563,11 @@ static void look_ratio(struct series_monitor *m, uint32_t series, double step, d
 /* From 0.71 back to 0.64 a model is hardly worse than it was. */
 static uint32_t weigh_collapse(const struct evaluations *e, double best)
 {
-	double late = fmax(e->y[e->n - 1], fmax(e->y[e->n - 2], e->y[e->n - 3]));
+	double late;
 
+	if (e->n < 3)
+		return PLIM_SEVERITY_WARNING;
+	late = fmax(e->y[e->n - 1], fmax(e->y[e->n - 2], e->y[e->n - 3]));
 	return best - late < COLLAPSE_SHARE * fabs(best) ? PLIM_SEVERITY_WARNING
 							 : PLIM_SEVERITY_ERROR;
 }
