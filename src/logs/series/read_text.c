@@ -1363,7 +1363,7 @@ static void end_row(struct line_reading *g)
 
 #define FLAGS_LEAST 3
 
-/* "epochs=30, iou=0.7, amp=True, cache=False, device=None": settings, whose numbers are no values. */
+/* "epochs=30, iou=0.7, amp=True, cache=False, device=None": settings, whose numbers do not count. */
 static bool is_settings(const char *line, size_t n)
 {
 	static const char *const flags[] = { "True", "False", "None" };
@@ -1707,7 +1707,7 @@ static bool take_list(struct line_reading *g, const char *line, size_t n)
 	spaced = !memchr(line, ',', n);
 	if (!spaced || n > 2 * (size_t)COLUMNS)
 		count = list_numbers(g, list, end, SERIES_NONE);
-	if (count < (spaced ? COLUMNS + 1 : LIST_LEAST)) { /* a row of a table is no list */
+	if (count < (spaced ? COLUMNS + 1 : LIST_LEAST)) { /* perhaps a row of a table */
 		keep_title(g, line, n);
 		return false;
 	}

@@ -351,7 +351,7 @@ struct series_run {
 	bool played; /* a text without a known name has those of a generator and a discriminator: */
 	bool players;      /* they are losses */
 	bool lone;         /* the file's name is that of a list: no other line is one of numbers */
-	bool listed;       /* it has such lists, next to which a number alone is no value */
+	bool listed;       /* it has such lists, next to which a number alone does not count */
 	uint64_t nameless; /* lists that neither a word nor a line names */
 	uint64_t bare;     /* lines of a text that hold nothing but numbers */
 	uint64_t within;   /* lines of an evaluation that went on */

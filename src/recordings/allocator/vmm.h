@@ -87,19 +87,18 @@ struct vmm_handle {
 	uint32_t spare; /* next unused entry, while unused */
 };
 
-#define VMM_ELSEWHERE 0x80000000u
+#define VMM_ELSEWHERE 0x80000000u /* in handle_of: the slot is in VMM_LEFT */
 
 enum vmm_kind { VMM_SMALLS, VMM_LARGES, VMM_PLANNED, VMM_MIRROR, VMM_KINDS };
 
 struct vmm_region {
 	uint64_t base, bytes;
 	uint32_t lane;
-	uint8_t kind;          /* enum vmm_kind */
-	uint32_t first;        /* node; VMM_NONE: no addresses were taken yet */
-	struct freeset free;   /* by size */
-	struct freeset vacant; /* of VMM_PLANNED and VMM_MIRROR: free and unmapped by address */
-	VEC(uint32_t)
-	handle_of; /* slot -> handle + 1; 0: not mapped; with VMM_ELSEWHERE: in VMM_LEFT */
+	uint8_t kind;            /* enum vmm_kind */
+	uint32_t first;          /* node; VMM_NONE: no addresses were taken yet */
+	struct freeset free;     /* by size */
+	struct freeset vacant;   /* of VMM_PLANNED and VMM_MIRROR: free and unmapped by address */
+	VEC(uint32_t) handle_of; /* slot -> handle + 1; 0: not mapped */
 	uint64_t free_bytes, mapped_bytes;
 };
 
