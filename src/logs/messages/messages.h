@@ -279,6 +279,7 @@ enum messages_setting {
 	MESSAGES_TASK_JVM,
 	MESSAGES_TASK_WSL,
 	MESSAGES_TASK_FORK,
+	MESSAGES_TASK_SESSION, /* of TensorFlow 1, whose graphs know no policy of precision */
 	MESSAGES_TASK_BATCHES, /* PyTorch's DataLoader makes them */
 	/* how far it had come */
 	MESSAGES_TASK_EPOCHS, /* many were over */

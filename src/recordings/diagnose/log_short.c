@@ -68,8 +68,9 @@ static void say_sizes(const struct messages_event *e, const struct messages_cont
 		snprintf(out, size, "%s full: a request was refused with %s of %s in use", gpu,
 			 messages_size(z.at[2], e->used), total);
 	else
-		snprintf(out, size,
-			 "%s out of memory: a request was refused (the text has no sizes)", gpu);
+		snprintf(out, size, "%s out of memory: %s", gpu,
+			 e->wording->says ? e->wording->says
+					  : "a request was refused (the text has no sizes)");
 }
 
 /* A limit of this process, or of what the system grants its GPU. */

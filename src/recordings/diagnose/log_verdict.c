@@ -84,9 +84,11 @@ int findings_async(const struct messages_event *e)
 enum messages_moment findings_moment(const struct messages_event *e,
 				     const struct messages_context *c)
 {
-	return e->traceback.moment == MESSAGES_MOMENT_UNKNOWN && c->set[MESSAGES_TASK_STATES].line
-		       ? MESSAGES_FIRST_STEP
-		       : e->traceback.moment;
+	if (e->traceback.moment != MESSAGES_MOMENT_UNKNOWN)
+		return e->traceback.moment;
+	return c->set[MESSAGES_TASK_STATES].line       ? MESSAGES_FIRST_STEP
+	       : c->activity == MESSAGES_DOING_LOADING ? MESSAGES_LOADING
+						       : MESSAGES_MOMENT_UNKNOWN;
 }
 
 /* The driver's code alone: PyTorch's allocator, which may have gaps, shows numbers when it is refused. */
