@@ -459,15 +459,38 @@ static size_t brief(const char *text)
 	return n;
 }
 
+/* Is this, `n` bytes long, the beginning of what is there already, as one of several alternatives? */
+static int is_offered(const struct findings_advised *out, const char *what, size_t n)
+{
+	for (size_t i = 0; i < out->action_count; i++) {
+		const char *words = out->actions[i].what;
+
+		if (!strncmp(words, what, n) &&
+		    (!words[n] || words[n] == ',' || !strncmp(words + n, " or ", 4)))
+			return 1;
+	}
+	return 0;
+}
+
+/* "A, or B b" after "A" is "B b". */
+static const char *not_offered(const struct findings_advised *out, const char *what)
+{
+	const char *other = strstr(what, " or ");
+	size_t n = other ? (size_t)(other - what) : 0;
+
+	n -= n && what[n - 1] == ',';
+	if (n && strchr(other + strlen(" or "), ' ') && is_offered(out, what, n))
+		return other + strlen(" or ");
+	return what;
+}
+
 /* One more thing to do, if there is room and it is not there yet. */
 static struct findings_action *add_action(struct findings_advised *out, const char *what)
 {
 	struct findings_action *to = &out->actions[out->action_count];
 
-	for (size_t i = 0; i < out->action_count; i++)
-		if (!strcmp(out->actions[i].what, what))
-			return NULL;
-	if (out->action_count == FINDINGS_ACTIONS || !*what)
+	what = not_offered(out, what);
+	if (out->action_count == FINDINGS_ACTIONS || !*what || is_offered(out, what, strlen(what)))
 		return NULL;
 	snprintf(to->what, sizeof(to->what), "%s", what);
 	*to->fix = 0;

@@ -368,7 +368,7 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 	    !strstr(certainty->at[0], "plimsoll record -- python train.py"))
 		return NULL;
 	return arena_text(x->arena, certainty->err,
-			  "%s%s%s or too much? plimsoll record -- %s%s decides", leak ? leak : "",
+			  "%s%s%s or too much? plimsoll record -- %s%s", leak ? leak : "",
 			  leak && gaps ? "," : "", gaps ? (leak ? " gaps" : gaps) : "",
 			  shown ? "python " : "", shown ? c->script : "COMMAND");
 }
