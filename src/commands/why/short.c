@@ -61,7 +61,7 @@ static int is_handed(const char *file)
 	return !strcmp(file, "-") || *file == '<' || !strncmp(file, "/proc/self/fd/", 14);
 }
 
-/* "train.log:13, 4 times", "line 13" of standard input. */
+/* "train.log:13, written 4 times", "line 13" of standard input. */
 void why_put_place(struct text *words, const struct plim_why *w, const struct plim_why_death *d,
 		   uint64_t times)
 {
@@ -73,7 +73,7 @@ void why_put_place(struct text *words, const struct plim_why *w, const struct pl
 		text_printf(words, "%s:", w->file_count == 1 && name ? name + 1 : d->file);
 	text_printf(words, "%llu", (unsigned long long)d->line);
 	if (times > 1)
-		text_printf(words, ", %llu times", (unsigned long long)times);
+		text_printf(words, ", written %llu times", (unsigned long long)times);
 }
 
 static void headline(struct text *t, const struct plim_why *w, const struct plim_why_death *d,

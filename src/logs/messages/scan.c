@@ -4,6 +4,7 @@
  */
 #include "scan.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -501,6 +502,16 @@ static void give_above(struct scan *s, const struct open_trace *t)
 	e->traceback.step = step;
 }
 
+/* A frame's path begins with a drive: File "G:\. */
+static void note_drive(struct scan *s)
+{
+	const char *at = strstr(s->now.text, "File \"");
+	struct messages_set *set = &s->log->files.at[s->file].set[MESSAGES_SET_WINDOWS];
+
+	if (at && isalpha((unsigned char)at[6]) && at[7] == ':' && at[8] == '\\')
+		*set = (struct messages_set){ .line = s->line, .value = -1 };
+}
+
 static void scan_frame(struct scan *s)
 {
 	struct open_trace *t;
@@ -510,6 +521,7 @@ static void scan_frame(struct scan *s)
 	t = traceback_of(s);
 	t->last_line = s->line;
 	s->code_line = s->line + 1;
+	note_drive(s);
 	scan_trace_frame(&t->traceback, &s->now, line_below(s));
 	give_above(s, t);
 }

@@ -109,12 +109,18 @@ size_t scan_size(const char *text, size_t n, enum scan_unit_kind which, struct m
 
 const char *messages_size(char *buffer, struct messages_bytes b)
 {
-	char low[32], high[32];
+	char low[32], high[32], *unit;
 
 	if (b.low == PLIM_UNKNOWN || b.high - b.low <= b.high / WIDE_PART)
 		return text_size(buffer, b.low != PLIM_UNKNOWN ? b.low + (b.high - b.low) / 2
 							       : PLIM_UNKNOWN);
-	snprintf(buffer, MESSAGES_SIZE, "%s to %s", text_size(low, b.low), text_size(high, b.high));
+	text_size(low, b.low);
+	text_size(high, b.high);
+	/* "163.84 to 184.32 MiB" */
+	unit = strchr(low, ' ');
+	if (unit && strchr(high, ' ') && !strcmp(unit, strchr(high, ' ')))
+		*unit = 0;
+	snprintf(buffer, MESSAGES_SIZE, "%s to %s", low, high);
 	return buffer;
 }
 
