@@ -198,6 +198,16 @@ void series_run_suppose(struct series_run *r, struct series_name says, uint64_t 
 	r->supposed |= says.unknown && says.player ? 1u << says.player : 0;
 }
 
+/* "test_error.tsv" of CatBoost, "val_loss.csv": losses in it are those of evaluations.  A "test.log" may be of a trial. */
+static bool is_evaluations_file(const struct series_run *r)
+{
+	const char *slash = strrchr(r->files.at[0].path, '/'),
+		   *name = slash ? slash + 1 : r->files.at[0].path;
+	struct series_name says = series_name_of(name, strcspn(name, "."));
+
+	return says.side == SERIES_EVALUATION && says.role != PLIM_ROLE_OTHER;
+}
+
 /* Is the name the one that was found to fall, or that of its evaluations? */
 static bool is_falling(const char *falls, const char *name, size_t n)
 {
@@ -242,6 +252,11 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 						? PLIM_ROLE_VAL_LOSS
 						: PLIM_ROLE_TRAIN_LOSS);
 	role = r->monitor.watches.at[*out].role;
+	if (!given && role == PLIM_ROLE_TRAIN_LOSS && !series_name_of(name, n).side &&
+	    is_evaluations_file(r)) {
+		role = PLIM_ROLE_VAL_LOSS;
+		series_monitor_set_role(&r->monitor, *out, role);
+	}
 	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
 		   series_name_of(name, n).side != SERIES_EVALUATION;
 	c.max = role == PLIM_ROLE_OTHER && *out > 200 ? SERIES_BUCKETS / 8 : SERIES_BUCKETS;
