@@ -1669,6 +1669,8 @@ static void look_entropy(struct series_monitor *m, uint32_t series, double step,
 #define PLATEAU_CELLS 40
 #define PLATEAU_LEAST 0.005
 #define PLATEAU_STUCK 0.03 /* never better than that: it does not learn at all */
+#define PLATEAU_STILL \
+	0.01 /* all values of the main loss lie within that, whether they fall or not */
 
 enum { PLATEAU_LATE, PLATEAU_STUCK_AT_START };
 
@@ -1690,6 +1692,8 @@ static void look_plateau(struct series_monitor *m, uint32_t series, double step,
 	struct series_finding *f = series_open(m, PLIM_CURVES_PLATEAU, series);
 	double y[SERIES_CELLS], t, early, late, sigma, gain, left;
 	size_t n, fifth;
+	bool still =
+		series == m->train && w->max - w->min < PLATEAU_STILL * w->min && w->max > w->min;
 
 	if (!isfinite(value) || w->negative || w->history.open.n || w->points < PLATEAU_VALUES ||
 	    w->history.n < PLATEAU_CELLS)
@@ -1706,11 +1710,13 @@ static void look_plateau(struct series_monitor *m, uint32_t series, double step,
 	sigma = wander(y, n);
 	slope(y + n - fifth, fifth, sigma, &t);
 	left = rate_left(m);
-	if (fabs(early - late) > PLATEAU_LEAST + sigma * sqrt(4.0 / (double)fifth) ||
-	    early - late > PLATEAU_LEAST || t < -1.5 || left < 0.3 || isnan(early) || isinf(late))
+	if (!still && (fabs(early - late) > PLATEAU_LEAST + sigma * sqrt(4.0 / (double)fifth) ||
+		       early - late > PLATEAU_LEAST || t < -1.5 || left < 0.3))
+		return;
+	if (isnan(early) || isinf(late))
 		return;
 	/* Noise must not hide the improvement that is asked for, of four times the least. */
-	if (sigma * sqrt(4.0 / (double)fifth) > 4 * PLATEAU_LEAST)
+	if (!still && sigma * sqrt(4.0 / (double)fifth) > 4 * PLATEAU_LEAST)
 		return;
 	gain = mean(y, FOUR) - late;
 	f = series_raise(m, PLIM_CURVES_PLATEAU, series, w->history.at[n - fifth].step, step);

@@ -35,6 +35,22 @@ static void cut_name(const char *name, size_t n, struct words *w)
 	}
 }
 
+static size_t joined_word(const char *word);
+
+/* "eprewmean", "trainloss": a word that is several known ones is cut into them. */
+static void cut_joined(struct words *w)
+{
+	for (size_t i = 0; i < w->n; i++) {
+		size_t n = joined_word(w->at[i]);
+
+		if (!n || w->n == WORDS)
+			continue;
+		memmove(w->at[i + 1], w->at[i], (w->n++ - i) * WORD_BYTES);
+		memmove(w->at[i + 1], w->at[i] + n, WORD_BYTES - n);
+		w->at[i][n] = 0;
+	}
+}
+
 static bool name_has(const struct words *w, const char *word)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -71,7 +87,7 @@ static bool in_list(const char *word, const char *list)
 #define EVALUATION_WORDS "va val valid validation eval evaluation evaluate dev test heldout"
 static const char evaluation[] = EVALUATION_WORDS;
 static const char evaluating[] = "evaluating testing validating tested evaluated";
-static const char training[] = "train training tr";
+static const char training[] = "train training tr learn";
 
 /* PLAYED: collected by the training itself, so an evaluation only if the name says so. */
 enum side { ANY, EVALUATION, PLAYED };
@@ -84,7 +100,7 @@ static const struct {
 } rows[] = {
 	{ "runtime seconds second sec ms time eta throughput tokens samples flops mfu tflops "
 	  "utilization "
-	  "temperature power temp watts watt elapsed timestamp remaining",
+	  "temperature power temp watts watt elapsed timestamp remaining speed wps ups wpb bsz",
 	  NULL, ANY, PLIM_ROLE_OTHER },
 	{ "every interval freq patience", NULL, ANY, PLIM_ROLE_OTHER }, /* settings */
 	{ "py", NULL, ANY, PLIM_ROLE_OTHER },                           /* a line of losses.py */
@@ -104,11 +120,12 @@ static const struct {
 	{ "margins accuracies", evaluation, ANY, PLIM_ROLE_METRIC },
 	{ "rewards", "margins accuracies chosen rejected", ANY, PLIM_ROLE_OTHER },
 	{ "reward rewards rew", NULL, PLAYED, PLIM_ROLE_METRIC },
-	{ "return returns",
+	{ "return returns ret",
 	  EVALUATION_WORDS " train training rollout ep episode episodic mean average avg", PLAYED,
 	  PLIM_ROLE_METRIC },
-	{ "perplexity ppl wer cer mae mse rmse mape error err fid ece brier smape eer", NULL,
-	  EVALUATION, PLIM_ROLE_ERROR },
+	{ "perplexity ppl wer cer mae mse rmse mape rmsle msle mphe merror error err fid ece brier "
+	  "smape eer",
+	  NULL, EVALUATION, PLIM_ROLE_ERROR },
 	{ "acc accuracy f1 auc auroc auprc precision recall bleu sacrebleu rouge rouge1 rouge2 "
 	  "rougel "
 	  "rougelsum meteor chrf map ap map50 map5095 ap50 iou miou dice mcc matthews exact em r2 "
@@ -118,6 +135,18 @@ static const struct {
 };
 
 static const char losses[] = "loss losses logloss mlogloss nll xent crossentropy bpb bpc";
+
+/*
+ * Names of objectives (CatBoost, LightGBM, XGBoost, Keras), their words joined, and the letter: losses if a log has no other.
+ * What is behind a colon are parameters.
+ */
+static const char objectives[] =
+	"crossentropy l l1 l2 lq huber fair hinge focal logcosh ce bce binarycrossentropy "
+	"categoricalcrossentropy "
+	"crossentropylambda kullbackleibler multiclass multiclassonevsall quantile multiquantile "
+	"loglinquantile expectile poisson poissonnloglik gamma gammadeviance gammanloglik tweedie "
+	"tweedienloglik coxnloglik aftnloglik multirmse rmsewithuncertainty queryrmse querysoftmax "
+	"cewords querycrossentropy pairlogit pairlogitpairwise";
 
 /* "dice loss" and "loss_iou" are losses, "Loss/accuracy" is a metric. */
 static bool is_loss_of(const struct words *w, const char *metrics)
@@ -133,6 +162,24 @@ static bool is_loss_of(const struct words *w, const char *metrics)
 	return loss > metric || has_any(w, "dice iou ssim");
 }
 
+/* Words that say how a loss was taken down, not which it is. */
+static const char neutral[] =
+	"loss losses lm total epoch step avg mean average iter batch running smoothed";
+
+/* Is a name, without its sides and numbers, that of an objective? */
+static bool is_objective(const struct words *w)
+{
+	char joined[WORDS * WORD_BYTES] = "";
+	size_t k = 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (!isdigit((unsigned char)*w->at[i]) && !in_list(w->at[i], evaluation) &&
+		    !in_list(w->at[i], training) && !in_list(w->at[i], neutral) &&
+		    strcmp(w->at[i], "s") != 0) /* "training's" */
+			k += (size_t)snprintf(joined + k, sizeof(joined) - k, "%s", w->at[i]);
+	return k < WORD_BYTES && in_list(joined, objectives);
+}
+
 static void find_role(const struct words *w, bool eval, bool train, struct series_name *out)
 {
 	enum plim_role loss = eval ? PLIM_ROLE_VAL_LOSS : PLIM_ROLE_TRAIN_LOSS;
@@ -145,25 +192,56 @@ static void find_role(const struct words *w, bool eval, bool train, struct serie
 					    : rows[i].role;
 			out->played = rows[i].side == PLAYED && !eval;
 			return;
+		} else if (rows[i].role == PLIM_ROLE_ERROR && has_any(w, rows[i].one)) {
+			out->objective = true; /* of the training */
 		}
 	out->unknown = !has_any(w, losses);
 	out->role = out->unknown ? PLIM_ROLE_OTHER : loss;
 }
 
-/* Words that say how a loss was taken down, not which it is. */
-static const char neutral[] =
-	"loss losses lm total epoch step avg mean average iter batch running smoothed";
+static bool is_known_word(const char *word)
+{
+	bool known = in_list(word, evaluation) || in_list(word, training) ||
+		     in_list(word, losses) || in_list(word, neutral);
+
+	for (size_t i = 0; !known && i < sizeof(rows) / sizeof(*rows); i++)
+		known = in_list(word, rows[i].one) || (rows[i].two && in_list(word, rows[i].two));
+	return known;
+}
+
+#define JOINED_LEAST 2 /* letters of a part */
+
+/* The letters of the first of the known words that a word joins; 0: it is one word. */
+static size_t joined_word(const char *word)
+{
+	size_t n = strlen(word);
+	char first[WORD_BYTES];
+
+	if (n < 2 * JOINED_LEAST || is_known_word(word))
+		return 0;
+	for (size_t k = n - JOINED_LEAST; k >= JOINED_LEAST; k--) {
+		(void)snprintf(first, sizeof(first), "%.*s", (int)k, word);
+		if (is_known_word(first) && (is_known_word(word + k) || joined_word(word + k)))
+			return k;
+	}
+	return 0;
+}
 
 struct series_name series_name_of(const char *name, size_t n)
 {
 	struct series_name out = { .key = 1469598103934665603u };
-	struct words w;
+	struct words w, parts; /* all; without parameters, uncut */
+	const char *colon;
 	bool eval, train;
 
+	colon = memchr(name, ':', n);
+	cut_name(name, colon ? (size_t)(colon - name) : n, &parts);
 	cut_name(name, n, &w);
+	cut_joined(&w);
 	eval = has_any(&w, evaluation) || has_any(&w, evaluating);
 	train = has_any(&w, training);
 	find_role(&w, eval, train, &out);
+	out.objective |= out.unknown && (is_objective(&parts) || has_any(&w, "cost costs"));
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
 	out.player = has_any(&w, "discriminator disc") ? SERIES_JUDGES_ALL
 		     : has_any(&w, "d critic")         ? SERIES_JUDGES
@@ -182,6 +260,11 @@ struct series_name series_name_of(const char *name, size_t n)
 	/* Of two that mean the same, the one by epochs is the coarser one. */
 	out.rank = 4 * out.rank + (name_has(&w, "epoch") ? 1 : 0);
 	return out;
+}
+
+bool series_is_bare_side(struct series_name says)
+{
+	return says.unknown && says.side == SERIES_TRAINING && says.rank == 0;
 }
 
 enum series_side series_side_of(const char *word, size_t n)
@@ -207,6 +290,15 @@ struct known_name {
 		text, sizeof(text) - 1 \
 	}
 
+/* "misc/total_timesteps": the part behind the last slash. */
+static const char *behind_slash(const char *name, size_t *n)
+{
+	const char *slash = memrchr(name, '/', *n);
+
+	*n -= slash ? (size_t)(slash + 1 - name) : 0;
+	return slash ? slash + 1 : name;
+}
+
 static unsigned place_in(const struct known_name *list, size_t count, const char *name, size_t n)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -218,44 +310,25 @@ static unsigned place_in(const struct known_name *list, size_t count, const char
 unsigned series_is_step(const char *name, size_t n)
 {
 	static const struct known_name steps[] = {
-		NAME("global_step"),
-		NAME("trainer/global_step"),
-		NAME("train/global_step"),
-		NAME("_step"),
-		NAME("step"),
-		NAME("global_steps"),
-		NAME("iteration"),
-		NAME("iter"),
-		NAME("iters"),
-		NAME("num_updates"),
-		NAME("update"),
-		NAME("updates"),
-		NAME("n_iter"),
-		NAME("global step"),
-		NAME("training_step"),
-		NAME("time/total_timesteps"),
-		NAME("total_timesteps"),
-		NAME("episode"),
-		NAME("steps"), /* next to an episode: how long it was */
+		NAME("global_step"),  NAME("_step"),         NAME("step"),
+		NAME("global_steps"), NAME("iteration"),     NAME("iter"),
+		NAME("iters"),        NAME("num_updates"),   NAME("update"),
+		NAME("up."),          NAME("updates"),       NAME("n_iter"),
+		NAME("global step"),  NAME("training_step"), NAME("total_timesteps"),
+		NAME("episode"),      NAME("steps"), /* next to an episode: how long it was */
 	};
 
+	name = behind_slash(name, &n);
 	return place_in(steps, sizeof(steps) / sizeof(*steps), name, n);
 }
 
 bool series_is_epoch(const char *name, size_t n)
 {
-	static const struct known_name epochs[] = { NAME("epoch"), NAME("epochs"),
-						    NAME("train/epoch"), NAME("current_epoch") };
+	static const struct known_name epochs[] = { NAME("epoch"), NAME("epochs"), NAME("ep"),
+						    NAME("ep."), NAME("current_epoch") };
 
+	name = behind_slash(name, &n);
 	return place_in(epochs, sizeof(epochs) / sizeof(*epochs), name, n);
-}
-
-bool series_is_cost(const char *name, size_t n)
-{
-	struct words w;
-
-	cut_name(name, n, &w);
-	return has_any(&w, "cost costs") && series_name_of(name, n).unknown;
 }
 
 bool series_is_public_word(const char *word, size_t n)
@@ -272,11 +345,7 @@ bool series_is_public_word(const char *word, size_t n)
 		low[i] = (char)(i < n ? tolower((unsigned char)word[i]) : 0);
 	for (int whole = 1; whole >= 0 && !known; whole--) {
 		low[whole ? n : letters] = 0;
-		known = in_list(low, evaluation) || in_list(low, training) ||
-			in_list(low, losses) || in_list(low, neutral);
-		for (size_t i = 0; !known && i < sizeof(rows) / sizeof(*rows); i++)
-			known = in_list(low, rows[i].one) ||
-				(rows[i].two && in_list(low, rows[i].two));
+		known = is_known_word(low);
 	}
 	return known;
 }

@@ -42,6 +42,17 @@ size_t series_cells(const char *line, size_t n, char delimiter, size_t *numbers)
 enum plim_role series_run_mapped(const struct series_run *r, const char *name, size_t n,
 				 bool *given);
 
+#define SERIES_RECURS 4 /* values that make a name one of the log's */
+
+/* What a name may be if the log has no loss; once that is known, is it one? */
+void series_run_suppose(struct series_run *r, struct series_name says, uint64_t fractions);
+bool series_may_be_loss(const struct series_run *r, struct series_name says);
+/* A text that a note shows, at most `n` bytes of it. */
+enum plim_status series_run_keep(struct series_run *r, const char *text, size_t n, const char **out,
+				 struct plim_err *err);
+/* "learn", "train": no word but a side. */
+bool series_is_bare_side(struct series_name says);
+
 /* Count what could not be understood. */
 void series_bad_record(struct series_run *r, uint64_t offset);
 

@@ -136,6 +136,16 @@ static bool is_deep_series(const struct reading *g)
 	       (says.role != PLIM_ROLE_OTHER || (says.unknown && says.side));
 }
 
+/* Numbers are also written as text ('2.31', transformers 5). */
+static bool json_number_of(const struct json_token *t, double *out)
+{
+	if (t->kind == JSON_INTEGER || t->kind == JSON_DOUBLE) {
+		*out = t->number;
+		return true;
+	}
+	return t->kind == JSON_STRING && t->n && series_number(t->string, t->n, out) == t->n;
+}
+
 /* An array behind a key: rows, or one series. */
 static enum plim_status array(struct reading *g, struct plim_err *err)
 {
@@ -145,7 +155,7 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 	size_t row_n = r->row.n, held_n = held->held.n;
 	struct json_token t;
 	uint32_t series = SERIES_NONE;
-	double at = 0;
+	double at = 0, number;
 	unsigned list = 0;
 	bool begun = false;
 	enum plim_status st = json_next(&g->json, &t, err);
@@ -159,9 +169,9 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 			st = json_row(g, err);
 		} else if (t.kind == JSON_ARRAY) {
 			st = json_skip(&g->json, &t, err);
-		} else if (t.kind == JSON_INTEGER || t.kind == JSON_DOUBLE) {
+		} else if (json_number_of(&t, &number)) {
 			if (row)
-				st = element(g, list++, t.number, err);
+				st = element(g, list++, number, err);
 			if (row && g->later)
 				continue;
 			if (!g->prefix_n)
@@ -170,7 +180,7 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 				 (g->depth == 1 || r->column || is_deep_series(g)))
 				st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
 			if (!st && series != SERIES_NONE)
-				st = series_hold(r, held, series, ++at, t.number, err);
+				st = series_hold(r, held, series, ++at, number, err);
 		}
 	}
 	/* Too long for a part of a row: "best": 0.3, "losses": [0.9, 0.8 ...] of the only document. */
@@ -179,16 +189,6 @@ static enum plim_status array(struct reading *g, struct plim_err *err)
 	else if (row)
 		held->held.n = held_n;
 	return st;
-}
-
-/* Numbers are also written as text ('2.31', transformers 5). */
-static bool json_number_of(const struct json_token *t, double *out)
-{
-	if (t->kind == JSON_INTEGER || t->kind == JSON_DOUBLE) {
-		*out = t->number;
-		return true;
-	}
-	return t->kind == JSON_STRING && t->n && series_number(t->string, t->n, out) == t->n;
 }
 
 /* "finetune/epoch" is an epoch. */

@@ -248,10 +248,14 @@ struct told {
 	bool column;            /* nothing but wide space is between the name and the number */
 	bool average;           /* "(0.66)" behind a value: the mean so far */
 	uint64_t lines;         /* that have it */
+	uint64_t fractions;     /* its numbers that are not whole */
+	const char *line;       /* one that has it */
 	bool sided, evaluation; /* the name shows it itself */
 };
 
-#define TOLD_MOST 4096 /* different texts that are remembered */
+#define LINE_SHOWN 100  /* bytes of a line that a note shows */
+#define SAMPLE_VALUES 4 /* values of it */
+#define TOLD_MOST 4096  /* different texts that are remembered */
 #define COLUMNS 64
 #define HELD 16
 
@@ -300,6 +304,7 @@ struct line_reading {
 	double counted, first;     /* the first of two numbers of a line; that of the first line */
 	double bar_length;         /* of the bar of an epoch; 0: none was seen */
 	struct series_lists lists; /* "losses: 0.9, 0.8, 0.7" */
+	struct span line;          /* a line as it stands, as far as a note shows it */
 	struct span title;         /* the words of the line before; its bytes are in: */
 	char title_text[NAME_BYTES];
 	uint64_t title_at;
@@ -498,13 +503,14 @@ static void weigh(struct told *t)
 
 	t->step = series_is_step(t->name, t->n) || series_is_epoch(t->name, t->n);
 	/* "val_score=0.7": a name that programs use, of evaluations. */
-	t->kept = says.role != PLIM_ROLE_OTHER || t->step ||
+	t->kept = says.role != PLIM_ROLE_OTHER || t->step || says.objective ||
+		  (says.unknown && says.player) ||
 		  (says.unknown && says.side == SERIES_EVALUATION && !memchr(t->name, ' ', t->n) &&
 		   (memchr(t->name, '_', t->n) || memchr(t->name, '/', t->n)));
 	t->known = says.role != PLIM_ROLE_OTHER && says.role != PLIM_ROLE_MEMORY &&
 		   says.role != PLIM_ROLE_LEARNING_RATE;
 	t->metric = says.role == PLIM_ROLE_METRIC;
-	t->sided = !(1u << says.role & VALUED) || says.side != SERIES_NO_SIDE;
+	t->sided = (!(1u << says.role & VALUED) && !says.objective) || says.side != SERIES_NO_SIDE;
 	t->evaluation = says.side == SERIES_EVALUATION;
 }
 
@@ -569,7 +575,7 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	says = series_name_of(room->name, room->n);
 	given |= (g->run->falls && strlen(g->run->falls) == room->n &&
 		  !memcmp(g->run->falls, room->name, room->n)) ||
-		 (g->run->players && says.player) ||
+		 series_may_be_loss(g->run, says) ||
 		 (g->run->sides_count && says.unknown && says.side);
 	room->kept |= given;
 	room->known |= given;
@@ -728,11 +734,29 @@ static double fraction(const char *says, const char *p, const char *end, double 
 		       : value;
 }
 
-/* "Batch 80/2500": a step within its epoch. */
+/* "Batch 80/2500", "Batch [80]": a step within its epoch. */
 static bool is_batch_of(const struct told *t, const char *p, const char *end)
 {
-	return t->n == 5 && !strncasecmp(t->name, "batch", 5) && p + 1 < end && *p == '/' &&
-	       isdigit((unsigned char)p[1]);
+	return t->n == 5 && !strncasecmp(t->name, "batch", 5) && p + 1 < end &&
+	       (*p == ']' || (*p == '/' && isdigit((unsigned char)p[1])));
+}
+
+/* "9.51 avg loss, 0.001 rate": the name of a loss or metric behind a number that nothing names, up to a comma or the end; its bytes. */
+static size_t name_behind(const struct told *t, const char *says, const char *p, const char *end)
+{
+	const char *name = p + 1, *q = name;
+
+	if (t->n || !memchr(says, '.', (size_t)(p - says)) || p >= end || *p != ' ')
+		return 0;
+	while (q < end && (isalpha((unsigned char)*q) || *q == ' ' || *q == '_'))
+		q++;
+	while (q > name && q[-1] == ' ')
+		q--;
+	if (q == name || q - name >= NAME_BYTES ||
+	    (q < end && *q != ',' && !isspace((unsigned char)*q)))
+		return 0;
+	return 1u << series_name_of(name, (size_t)(q - name)).role & VALUED ? (size_t)(q - name)
+									    : 0;
 }
 
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
@@ -743,6 +767,9 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	const char *p = *behind;
 	size_t before;
 
+	t->fractions += value != floor(value);
+	if (!g->status && t->fractions == SERIES_RECURS)
+		g->status = series_run_keep(g->run, g->line.at, g->line.n, &t->line, g->err);
 	if (!g->status && is_batch_of(t, p, end))
 		t = told_of(g, "step ", 5, &room);
 	if (g->status)
@@ -763,6 +790,12 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	if (!t->kept && g->loose[0] && t->link) {
 		put_text_line(g, g->loose, strlen(g->loose), value, true);
 		g->loose[0] = 0;
+		return;
+	}
+	before = name_behind(t, says, p, end);
+	if (before) {
+		put_text_line(g, p + 1, before, value, true);
+		*behind = p + 1 + before;
 		return;
 	}
 	/* Of a metric that is named before, or a count. */
@@ -1524,13 +1557,15 @@ static void put_leading(struct line_reading *g, const char *line, size_t n)
 	size_t took = 0, k;
 	double value;
 
+	for (; n && *line == ' '; n--)
+		line++;
 	while (took < n && isdigit((unsigned char)line[took]))
 		took++;
 	k = took;
 	k += k < n && (line[k] == ':' || line[k] == ',');
 	if (!took || took > 9 || k + 1 >= n || !isspace((unsigned char)line[k]) ||
-	    !isalpha((unsigned char)line[k + 1]) || g->status || !g->known || !r->row.n ||
-	    !isnan(r->row_step) || !isnan(r->row_epoch))
+	    !(isalpha((unsigned char)line[k + 1]) || (line[took] == ':' && took < k)) ||
+	    g->status || !g->known || !r->row.n || !isnan(r->row_step) || !isnan(r->row_epoch))
 		return;
 	series_number(line, took, &value);
 	g->status = series_row_put(r, LEADING, sizeof(LEADING) - 1, value, g->err);
@@ -1550,6 +1585,10 @@ static bool is_alone(const char *line, size_t n, double *value)
 	}
 	while (n && isspace((unsigned char)line[n - 1]))
 		n--;
+	if (n > 2 && strchr("'\"", *line) && line[n - 1] == *line) {
+		line++;
+		n -= 2;
+	}
 	return n && series_number(line, n, value) == n;
 }
 
@@ -1638,7 +1677,7 @@ static size_t list_numbers(struct line_reading *g, const char *p, const char *en
 		double value;
 		size_t took;
 
-		if (isspace((unsigned char)*p) || strchr("[](),}", *p)) {
+		if (isspace((unsigned char)*p) || strchr("[](),}'\"", *p)) {
 			comma |= spaced || *p == ',';
 			p++;
 			continue;
@@ -1661,7 +1700,7 @@ static const char *list_name(struct line_reading *g, const char *line, const cha
 {
 	const char *end = list;
 
-	while (end > line && strchr(" :=[(\t'", end[-1]))
+	while (end > line && strchr(" :=[(\t'\"", end[-1]))
 		end--;
 	while (line < end && strchr(" {'", *line))
 		line++;
@@ -1742,6 +1781,53 @@ static void keep_epoch(struct line_reading *g)
 	memcpy(g->lasting_word, g->word, sizeof(g->word));
 }
 
+/* Of lines of numbers only, that nothing names. */
+static void keep_unread(struct line_reading *g, const char *line, size_t n)
+{
+	double value;
+
+	if (!is_alone(line, n, &value) && !is_bare(line, n))
+		return;
+	if (!g->status && !g->run->unread_lines++)
+		g->status = series_run_keep(g->run, g->line.at, g->line.n, &g->run->unread, g->err);
+}
+
+/* The row of the first line with values, and the line as it stands. */
+static void keep_sample(struct line_reading *g)
+{
+	struct series_run *r = g->run;
+	char text[2 * LINE_SHOWN + 4 * NAME_BYTES];
+	size_t k = 0;
+
+	if (!isnan(r->row_epoch))
+		k += (size_t)snprintf(text, sizeof(text), "epoch %.15g, ", r->row_epoch);
+	if (!isnan(r->row_step))
+		k += (size_t)snprintf(text + k, sizeof(text) - k, "step %.15g, ", r->row_step);
+	for (size_t i = 0; i < r->row.n && i < SAMPLE_VALUES; i++)
+		k += (size_t)snprintf(text + k, sizeof(text) - k, "%.40s %.6g, ",
+				      intern_text(&r->monitor.names, r->row.at[i].series),
+				      r->row.at[i].value);
+	k += (size_t)snprintf(text + k, sizeof(text) - k, "of \"%.*s\"", (int)g->line.n,
+			      g->line.at);
+	if (!g->status)
+		g->status = series_run_keep(r, text, k, &r->sample, g->err);
+}
+
+/* What a line is that was read, or was not. */
+static void keep_line(struct line_reading *g, const char *line, size_t n)
+{
+	if (g->known) {
+		if (!g->run->sample)
+			keep_sample(g);
+		return;
+	}
+	if (isnan(g->run->row_epoch) || g->run->row.n)
+		series_row_heading(g->run, line, n);
+	take_header(g, line, n);
+	g->run->bare += is_bare(line, n);
+	keep_unread(g, line, n);
+}
+
 static void take_line(struct line_reading *g, const char *line, size_t n)
 {
 	struct byte_set has;
@@ -1753,6 +1839,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	if (take_list(g, line, n))
 		return;
 	n = n < LINE_LONGEST ? n : LINE_LONGEST;
+	g->line = (struct span){ line, n < LINE_SHOWN ? n : LINE_SHOWN };
 	has = text_line_bytes_of(line, n);
 	if (!has.ascii || has.low & (LOW(0) | LOW(0x1b))) {
 		n = clean(g->clean, line, n);
@@ -1786,12 +1873,7 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	put_leading(g, line, n);
 	if (!g->run->row.n && !isnan(g->run->row_epoch))
 		keep_epoch(g);
-	if (!g->known) {
-		if (isnan(g->run->row_epoch) || g->run->row.n)
-			series_row_heading(g->run, line, n);
-		take_header(g, line, n);
-		g->run->bare += is_bare(line, n);
-	}
+	keep_line(g, line, n);
 	end_row(g);
 }
 
@@ -1825,39 +1907,61 @@ static void take_pieces(struct line_reading *g, struct source *s, const char *li
 	} while (n && !g->run->over && !g->status);
 }
 
-#define RECURS 4 /* lines, after the first */
-
-/* "tr_x: 0.2  va_x: 0.3": is there a name that recurs on both sides? */
+/* "tr_x: 0.2  va_x: 0.3": is there a name that recurs on both sides?  Or a side without a name: "learn: 0.2". */
 static bool has_both_sides(const struct line_reading *g)
 {
 	for (size_t i = 0; i < g->told.n; i++) {
 		const struct told *t = &g->told.at[i];
 		struct series_name a = series_name_of(t->name, t->n);
 
-		for (size_t k = 0; t->lines >= RECURS && a.unknown && a.side && k < g->told.n;
-		     k++) {
+		if (t->n && t->fractions >= SERIES_RECURS && series_is_bare_side(a))
+			return true;
+		for (size_t k = 0;
+		     t->lines >= SERIES_RECURS && a.unknown && a.side && k < g->told.n; k++) {
 			const struct told *u = &g->told.at[k];
 			struct series_name b = series_name_of(u->name, u->n);
 
-			if (u->lines >= RECURS && b.key == a.key && b.side && b.side != a.side)
+			if (u->lines >= SERIES_RECURS && b.key == a.key && b.side &&
+			    b.side != a.side)
 				return true;
 		}
 	}
 	return false;
 }
 
+/* The name without a meaning that most lines have, if half as many as were read; else lines of numbers, if they are as many. */
+static void name_unread(struct line_reading *g)
+{
+	struct series_run *r = g->run;
+	uint64_t least = r->rows / 2 > SERIES_RECURS ? r->rows / 2 : SERIES_RECURS;
+	const struct told *most = NULL;
+
+	for (size_t i = 0; i < g->told.n; i++) {
+		const struct told *t = &g->told.at[i];
+
+		series_run_suppose(r, series_name_of(t->name, t->n), t->fractions);
+		if (t->n && t->line && !t->known && !t->step &&
+		    t->fractions >= (most ? most->fractions + 1 : least) &&
+		    series_name_of(t->name, t->n).unknown &&
+		    series_name_of(t->name, t->n).side != SERIES_EVALUATION)
+			most = t;
+	}
+	if (!most && r->unread_lines < least)
+		r->unread = NULL;
+	if (!most || g->status)
+		return;
+	r->unread = most->line;
+	r->unread_lines = 0;
+	for (size_t i = 0; i < g->told.n; i++)
+		if (g->told.at[i].n == most->n && !memcmp(g->told.at[i].name, most->name, most->n))
+			r->unread_lines += 1 + g->told.at[i].fractions; /* and the first */
+	g->status = series_run_keep(r, most->name, most->n, &r->unread_name, g->err);
+}
+
 /* Of a log without a known name: the two others that most lines have. */
 static void name_unknown(struct line_reading *g)
 {
 	const char **names = g->run->unknown;
-	bool played[SERIES_JUDGES_ALL + 1] = { false };
-
-	/* "D_A: 0.2 G_A: 0.5" */
-	for (size_t i = 0; i < g->told.n; i++)
-		if (g->told.at[i].lines >= RECURS)
-			played[series_name_of(g->told.at[i].name, g->told.at[i].n).player] = true;
-	g->run->played =
-		played[SERIES_GENERATES] && (played[SERIES_JUDGES] || played[SERIES_JUDGES_ALL]);
 
 	g->run->both_sides = has_both_sides(g);
 	for (int k = 0; k < 2 && !g->status; k++) {
@@ -1867,8 +1971,8 @@ static void name_unknown(struct line_reading *g)
 		for (size_t i = 0; i < g->told.n; i++) {
 			const struct told *t = &g->told.at[i];
 
-			if (t->lines >= (most ? most->lines + 1 : RECURS) && t->n && !t->step &&
-			    series_name_of(t->name, t->n).unknown &&
+			if (t->lines >= (most ? most->lines + 1 : SERIES_RECURS) && t->n &&
+			    !t->step && series_name_of(t->name, t->n).unknown &&
 			    !(k && strlen(names[0]) == t->n && !memcmp(t->name, names[0], t->n)))
 				most = t;
 		}
@@ -1965,6 +2069,7 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 	if (!g->status && !in->run->rows_step && isnan(in->run->last_epoch))
 		g->status = series_give_held(in->run, &g->lists, err);
 	drop_results(in->run);
+	name_unread(g);
 	if (!in->run->points)
 		name_unknown(g);
 	in->file->clock = g->epoch;

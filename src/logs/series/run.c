@@ -42,8 +42,10 @@ static void forget_series_run(struct series_run *r)
 	r->rows = r->bare = r->rows_step = r->rows_no_step = r->counted_on = r->within = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
 	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
-	r->torn = r->restarted = r->ended = false;
+	r->torn = r->restarted = r->ended = r->guessed = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
+	r->sample = r->unread = r->unread_name = NULL;
+	r->unread_lines = 0;
 	r->best_checkpoint = r->unknown[0] = r->unknown[1] = NULL;
 	r->epochs = NAN;
 	r->splits = r->over = r->rounds_from_0 = false;
@@ -128,6 +130,16 @@ enum plim_status series_run_note(struct series_run *r, struct plim_err *err, con
 	return st ? st : vec_push(r->mem, &r->notes, intern_text(&r->texts, id), err);
 }
 
+enum plim_status series_run_keep(struct series_run *r, const char *text, size_t n, const char **out,
+				 struct plim_err *err)
+{
+	uint32_t id;
+	enum plim_status st = intern_add(&r->texts, text, n, &id, err);
+
+	*out = st ? NULL : intern_text(&r->texts, id);
+	return st;
+}
+
 void series_bad_record(struct series_run *r, uint64_t offset)
 {
 	if (!r->bad_records++)
@@ -172,6 +184,30 @@ static enum plim_role file_role(const char *name, size_t n)
 		       : PLIM_ROLE_OTHER;
 }
 
+bool series_may_be_loss(const struct series_run *r, struct series_name says)
+{
+	return (r->objectives && says.objective) || (r->players && says.unknown && says.player);
+}
+
+/* What a name with values that are not whole numbers may be, if the log has no loss. */
+void series_run_suppose(struct series_run *r, struct series_name says, uint64_t fractions)
+{
+	if (fractions < SERIES_RECURS)
+		return;
+	r->supposed |= says.objective ? 1u << SERIES_NO_PLAYER : 0;
+	r->supposed |= says.unknown && says.player ? 1u << says.player : 0;
+}
+
+/* "test_error.tsv" of CatBoost, "val_loss.csv": losses in it are those of evaluations.  A "test.log" may be of a trial. */
+static bool is_evaluations_file(const struct series_run *r)
+{
+	const char *slash = strrchr(r->files.at[0].path, '/'),
+		   *name = slash ? slash + 1 : r->files.at[0].path;
+	struct series_name says = series_name_of(name, strcspn(name, "."));
+
+	return says.side == SERIES_EVALUATION && says.role != PLIM_ROLE_OTHER;
+}
+
 /* Is the name the one that was found to fall, or that of its evaluations? */
 static bool is_falling(const char *falls, const char *name, size_t n)
 {
@@ -203,8 +239,11 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 	if (given)
 		series_monitor_set_role(&r->monitor, *out, role);
 	c.role_given = given;
-	if (!given && r->players && series_name_of(name, n).player)
-		series_monitor_set_role(&r->monitor, *out, PLIM_ROLE_TRAIN_LOSS);
+	if (!given && series_may_be_loss(r, series_name_of(name, n)))
+		series_monitor_set_role(&r->monitor, *out,
+					series_name_of(name, n).side == SERIES_EVALUATION
+						? PLIM_ROLE_VAL_LOSS
+						: PLIM_ROLE_TRAIN_LOSS);
 	if (!given && r->column && series_name_of(name, n).unknown)
 		series_monitor_set_role(&r->monitor, *out, file_role(r->column, strlen(r->column)));
 	if (!given && r->falls && is_falling(r->falls, name, n))
@@ -213,6 +252,11 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 						? PLIM_ROLE_VAL_LOSS
 						: PLIM_ROLE_TRAIN_LOSS);
 	role = r->monitor.watches.at[*out].role;
+	if (!given && role == PLIM_ROLE_TRAIN_LOSS && !series_name_of(name, n).side &&
+	    is_evaluations_file(r)) {
+		role = PLIM_ROLE_VAL_LOSS;
+		series_monitor_set_role(&r->monitor, *out, role);
+	}
 	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
 		   series_name_of(name, n).side != SERIES_EVALUATION;
 	c.max = role == PLIM_ROLE_OTHER && *out > 200 ? SERIES_BUCKETS / 8 : SERIES_BUCKETS;
@@ -355,6 +399,7 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 	enum plim_status st = PLIM_OK;
 
 	r->points++;
+	c->fractions += value != floor(value);
 	if (r->obey.n && by_order(r, series)) {
 		step = (double)ordinal;
 	} else {
@@ -504,9 +549,27 @@ static bool begins_anew(const struct series_run *r, bool *known)
 	return v > most && fabs(v - loss->first) <= fabs(v - loss->last);
 }
 
+#define RUNS_MAX 256  /* of one file */
+#define ALIKE_LEAST 5 /* values of a run that the next one repeats */
+
+/* Without a clock: the loss jumps from where it was back to its first value, to the digit, by over half of its range. */
+static bool begins_as_first(const struct series_run *r)
+{
+	bool known, may = r->splits && r->part + 1 < RUNS_MAX;
+
+	for (size_t i = 0; may && i < r->row.n; i++) {
+		const struct series_watch *w = &r->monitor.watches.at[r->row.at[i].series];
+
+		if (1u << w->role & (1u << PLIM_ROLE_TRAIN_LOSS | 1u << PLIM_ROLE_VAL_LOSS) &&
+		    w->finite >= ALIKE_LEAST && r->row.at[i].value == w->first &&
+		    w->first - w->last > (w->max - w->min) / 2 && w->first != floor(w->first))
+			return begins_anew(r, &known);
+	}
+	return false;
+}
+
 #define STARTS 2       /* lines of the head that are repeated for the first time; */
 #define STARTS_WHOLE 8 /* or again: no epoch has so long a head */
-#define RUNS_MAX 256   /* of one file */
 #define BEGINNING 0.02 /* of a run's steps */
 #define EPOCHS_LEAST 2 /* after the first one, if the log does not say how many there are */
 
@@ -554,7 +617,7 @@ static bool look_at_clock(struct series_run *r)
 	bool known = false, anew;
 
 	if (isnan(clock))
-		return false;
+		return begins_as_first(r);
 	/* Batches begin anew with each epoch; epochs do so with another training only. */
 	anew = r->row_epoch <= r->epoch_first && r->row_epoch < r->last_epoch &&
 	       (r->last_epoch >= r->epoch_first + EPOCHS_LEAST || r->last_epoch >= r->epochs ||
@@ -566,6 +629,7 @@ static bool look_at_clock(struct series_run *r)
 	if ((anew || (falls && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
 	if (fell && known) {
+		r->guessed = true;
 		r->step_base += r->clock_most + (clock == 0) - (clock > 1 ? clock - 1 : 0);
 		r->counted_on++;
 		r->clock_most = clock;
@@ -936,6 +1000,33 @@ static bool has_judged(const struct series_run *r)
 	return false;
 }
 
+static bool has_loss(const struct series_run *r)
+{
+	for (size_t i = 0; i < r->monitor.watches.n; i++)
+		if (r->monitor.watches.at[i].role == PLIM_ROLE_TRAIN_LOSS ||
+		    r->monitor.watches.at[i].role == PLIM_ROLE_VAL_LOSS)
+			return true;
+	return false;
+}
+
+/* A log without a loss: names of objectives, and of a generator and a discriminator, are losses. */
+static bool suppose_losses(struct series_run *r)
+{
+	unsigned judges = 1u << SERIES_JUDGES | 1u << SERIES_JUDGES_ALL,
+		 others = 1u << SERIES_GENERATES | 1u << SERIES_NO_PLAYER;
+
+	for (uint32_t i = 0; i < r->curves.n; i++)
+		series_run_suppose(r,
+				   series_name_of((const char *)r->monitor.names.at[i].bytes,
+						  r->monitor.names.at[i].n),
+				   r->curves.at[i].fractions);
+	if (r->objectives || r->players || has_loss(r))
+		return false;
+	r->objectives = r->supposed & 1u << SERIES_NO_PLAYER;
+	r->players = r->supposed & judges && r->supposed & others;
+	return r->objectives || r->players;
+}
+
 /* Values without a known name: are those names of losses that play against each other, or does the file's say what they are? */
 static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 {
@@ -944,14 +1035,12 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	name = name ? name + 1 : path;
-	for (int i = 0; i < 2 && !r->points && !r->falls && r->unknown[i]; i++)
-		if (series_is_cost(r->unknown[i], strlen(r->unknown[i])))
-			r->falls = r->unknown[i];
-	if (r->falls && !r->points) {
+	if (strcmp(path, "-") != 0 && suppose_losses(r)) {
 		r->obey.n = r->cuts.n = 0;
 		return read_again(r, err);
 	}
-	if (r->column || r->players || r->by_place || !strcmp(path, "-") || has_judged(r))
+	if (r->column || r->players || r->objectives || r->by_place || !strcmp(path, "-") ||
+	    has_judged(r))
 		return PLIM_OK;
 	if (file_role(name, strcspn(name, ".")) != PLIM_ROLE_OTHER &&
 	    (r->points || (r->single >= COLUMN_LINES && r->nameless < COLUMN_LINES))) {
@@ -963,8 +1052,6 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 		   (file_role(name, strcspn(name, ".")) == PLIM_ROLE_TRAIN_LOSS ||
 		    series_name_of(name, strcspn(name, ".")).side == SERIES_TRAINING)) {
 		r->by_place = true;
-	} else if (r->played) {
-		r->players = true;
 	} else if (r->both_sides && !r->sides_count) {
 		r->sides_count = true;
 	} else {
@@ -974,12 +1061,13 @@ static enum plim_status name_values(struct series_run *r, struct plim_err *err)
 	return st ? st : read_again(r, err);
 }
 
-/* Is a name that is not known one of another script in a table, or of the training with one of the evaluations next to it? */
+/* Is a name that is not known one of another script in a table, a side, or of the training with one of the evaluations next to it? */
 static bool may_be_loss(const struct series_run *r, const char *name)
 {
 	struct series_name says = series_name_of(name, strlen(name));
 
-	if (r->by_place || ((unsigned char)*name >= 128 && r->kind == SERIES_KIND_CSV))
+	if (r->by_place || series_is_bare_side(says) ||
+	    ((unsigned char)*name >= 128 && r->kind == SERIES_KIND_CSV))
 		return true;
 	for (uint32_t i = 0; says.side == SERIES_TRAINING && i < r->monitor.names.n; i++) {
 		struct series_name other = series_name_of(
@@ -1135,17 +1223,16 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 				     "another run begins at byte %llu and was not read: the input "
 				     "cannot be read twice, name a file",
 				     (unsigned long long)r->files.at[0].offset);
-	r->asides = r->notes.n;
 	return st;
 }
 
-enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
+/* What was guessed, and what was not read: the reader may know better. */
+static enum plim_status note_guesses(struct series_run *r, struct plim_err *err)
 {
-	enum plim_status st;
+	size_t before = r->notes.n;
+	enum plim_status st = PLIM_OK;
 
-	r->notes.n = 0;
-	st = note_asides(r, err);
-	if (!st && r->counted_on)
+	if (r->counted_on && r->guessed)
 		st = series_run_note(r, err, "steps begin anew and were counted on (%llu time%s)",
 				     (unsigned long long)r->counted_on, text_s(r->counted_on));
 	if (!st && r->counter)
@@ -1158,6 +1245,31 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 				     "'%.80s' is taken for the training loss by its course: --map "
 				     "NAME=ROLE says what the columns are",
 				     r->falls);
+	if (!st && (r->objectives || r->players))
+		st = series_run_note(r, err,
+				     "no name is that of a loss: those of objectives, or of a "
+				     "generator and a discriminator, are taken for losses");
+	if (!st && r->unread && !r->options->redact)
+		st = series_run_note(
+			r, err, "left out: %s%.80s%s in %llu lines, such as \"%s\"",
+			r->unread_name ? "'" : "numbers", r->unread_name ? r->unread_name : "",
+			r->unread_name ? "'" : "", (unsigned long long)r->unread_lines, r->unread);
+	if (!st && r->notes.n > before && r->sample && !r->options->redact)
+		st = series_run_note(r, err, "the first line was read as %s", r->sample);
+	return st;
+}
+
+enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
+{
+	enum plim_status st;
+
+	r->notes.n = 0;
+	st = note_asides(r, err);
+	st = st ? st : note_guesses(r, err);
+	r->asides = r->notes.n;
+	if (!st && r->counted_on && !r->guessed)
+		st = series_run_note(r, err, "steps begin anew and were counted on (%llu time%s)",
+				     (unsigned long long)r->counted_on, text_s(r->counted_on));
 	if (!st && r->rows_no_step && isnan(r->last_row_step))
 		st = series_run_note(r, err, "no step is logged: %s are used instead",
 				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");

@@ -36,6 +36,7 @@ struct series_name {
 		player; /* of two that play against each other: 1 generates, 2 judges; 0: neither */
 	bool summary;   /* one number of the whole run, not a curve */
 	bool unknown;   /* no word says what it is */
+	bool objective; /* a loss, if the log has no other */
 	bool played;    /* a reward that the training itself collects */
 };
 
@@ -47,8 +48,6 @@ enum series_side series_side_of(const char *word, size_t n);
 
 /* Is the name one for steps; for epochs; for times in seconds, or unix times?  Lower is stronger, 0: no. */
 unsigned series_is_step(const char *name, size_t n);
-/* "cost": a loss, if the log has no other; or of time, of money. */
-bool series_is_cost(const char *name, size_t n);
 bool series_is_epoch(const char *name, size_t n);
 bool series_is_time(const char *name, size_t n);
 
@@ -232,8 +231,9 @@ struct series_curve {
 	uint64_t rises, steady;    /* rows in which it rose, and by that much */
 	uint64_t breaks; /* rows in which it did not, within an epoch: training was resumed */
 	bool counts;
-	uint64_t texts; /* of a text: values in lines whose words no line before had */
-	bool marked;    /* of a text: its name is not parted from its values by wide space alone */
+	uint64_t texts;     /* of a text: values in lines whose words no line before had */
+	uint64_t fractions; /* values that are not whole numbers */
+	bool marked; /* of a text: its name is not parted from its values by wide space alone */
 	uint64_t clocked,
 		unclocked; /* of a text: values in lines with a step or epoch, and without */
 };
@@ -334,6 +334,7 @@ struct series_run {
 	bool rounds_from_0;  /* of steps within rounds */
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
+	bool guessed; /* no epoch says that the steps of one run begin anew: its loss does */
 	const char *unknown[2]; /* names that recur in a text without a known one */
 	uint64_t
 		before; /* offset of the first step or epoch of a text, if rows before it are not of the training; else 0 */
@@ -348,13 +349,19 @@ struct series_run {
 	const char *falls;  /* a name that is not known, of values that fall: the loss */
 	bool both_sides;    /* a text without a known name has one of both sides, "tr_x", "va_x": */
 	bool sides_count;   /* its values are read */
-	bool played; /* a text without a known name has those of a generator and a discriminator: */
-	bool players;      /* they are losses */
-	bool lone;         /* the file's name is that of a list: no other line is one of numbers */
-	bool listed;       /* it has such lists, next to which a number alone does not count */
-	uint64_t nameless; /* lists that neither a word nor a line names */
-	uint64_t bare;     /* lines of a text that hold nothing but numbers */
-	uint64_t within;   /* lines of an evaluation that went on */
+	unsigned
+		supposed; /* names of a log without a loss, bits by enum series_player, 0: of an objective: */
+	bool players;       /* they are losses; so are */
+	bool objectives;    /* names of objectives */
+	bool lone;          /* the file's name is that of a list: no other line is one of numbers */
+	bool listed;        /* it has such lists, next to which a number alone does not count */
+	uint64_t nameless;  /* lists that neither a word nor a line names */
+	const char *sample; /* of a text: the first line with values, and how it was read */
+	const char *unread; /* of a text: a line that was not read, or not all of it; */
+	const char *unread_name; /* its name; NULL: it is numbers only */
+	uint64_t unread_lines;
+	uint64_t bare;   /* lines of a text that hold nothing but numbers */
+	uint64_t within; /* lines of an evaluation that went on */
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */
 	uint64_t

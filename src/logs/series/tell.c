@@ -305,8 +305,8 @@ static void tell_plateau(const struct series_monitor *m, const struct series_fin
 	else
 		TITLE("'%.80s' does not improve between steps %s and %s", name, S(f->step),
 		      S(f->detected));
-	SHOW("the change over the last fifth is %.2f %%, less than its noise explains",
-	     -100 * f->number[1]);
+	SHOW("the change over the last fifth is %.2f %%%s", -100 * f->number[1],
+	     f->kind == 1 ? "" : ", less than its noise explains");
 	if (!isnan(f->number[3]))
 		SHOW("the learning rate is at %.0f %% of its largest", 100 * f->number[3]);
 	if (!isnan(f->end))
