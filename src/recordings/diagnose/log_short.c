@@ -367,8 +367,8 @@ const char *diagnose_open(const struct diagnose_text *x, const struct findings_t
 	if (t->cause || (!leak && !gaps) || held_little(&x->event->oom) || !certainty->n ||
 	    !strstr(certainty->at[0], "plimsoll record -- python train.py"))
 		return NULL;
-	return arena_text(x->arena, certainty->err,
-			  "%s%s%s or too much? plimsoll record -- %s%s", leak ? leak : "",
-			  leak && gaps ? "," : "", gaps ? (leak ? " gaps" : gaps) : "",
-			  shown ? "python " : "", shown ? c->script : "COMMAND");
+	return arena_text(x->arena, certainty->err, "%s%s%s or too much? plimsoll record -- %s%s",
+			  leak ? leak : "", leak && gaps ? "," : "",
+			  gaps ? (leak ? " gaps" : gaps) : "", shown ? "python " : "",
+			  shown ? c->script : "COMMAND");
 }
