@@ -14,6 +14,9 @@ tests/cli/GROUP.cases holds the cases of a group, in the order of their names:
     --- writes
     the files that may appear in the scratch folder (~/ is $HOME), one a line; without this part none may
 
+Where stdout is one JSON document, its facts are compared, an object a line: its path and its members (`facts`); how a
+document is laid out is compared in why/json_layout.
+
 `exit` is left out for 0.  Two more parts come before the commands' results, each on one line:
 
     --- given bad_inputs NAME    the scratch folder holds `bad`, which tests/bad_inputs.py (or bad_checkpoints) makes
@@ -27,6 +30,7 @@ written into the files; read the change with git diff.  Prints TAP.
 """
 import concurrent.futures
 import glob
+import json
 import os
 import re
 import shutil
@@ -44,6 +48,7 @@ RESULTS = ("out", "err", "exit", "writes")
 PARTS = ("needs", "given", *RESULTS)
 ON_ONE_LINE = ("needs", "given", "exit")
 LIMIT_S = 600
+INLINE_MEMBERS = 4  # of an object that stands in its parent's line
 
 
 def unescaped(lines):
@@ -119,6 +124,32 @@ def give(given, folder, env):
     MADE[module].make(name, env["DATA"], os.path.join(folder, "bad"))
 
 
+def facts(at, value):
+    """The lines of an object or list below the path `at`."""
+    members = value.items() if isinstance(value, dict) else enumerate(value)
+    inline, below = [], []
+    for name, member in members:
+        nested = isinstance(member, (dict, list)) and any(isinstance(v, (dict, list)) for v in
+                                                          (member.values() if isinstance(member, dict) else member))
+        if nested or (isinstance(member, dict) and len(member) > INLINE_MEMBERS):
+            path = f"{at}[{name}]" if isinstance(value, list) else f"{at}.{name}" if at else name
+            below += facts(path, member)
+        else:
+            text = json.dumps(member, ensure_ascii=False, separators=(",", ":"))
+            inline.append(text if isinstance(value, list) else f"{name}={text}")
+    return ([f"{at or '.'}: {' '.join(inline)}\n"] if inline or not below else []) + below
+
+
+def compared(text):
+    """Of a JSON document its facts, else the text itself."""
+    if not (text.startswith("{\n") and text.endswith("\n}\n")):
+        return text
+    try:
+        return "".join(facts("", json.loads(text)))
+    except ValueError:
+        return text
+
+
 def run_case(case, env):
     """What the case did, in the form of its expected results."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-", dir="/tmp") as top:
@@ -146,6 +177,7 @@ def run_case(case, env):
             if env[name]:
                 text = text.replace(env[name], "$" + name)
         texts.append(VERSION.sub("$VERSION", text.replace(scratch, "$SCRATCH")))
+    texts[0] = compared(texts[0])
     return dict(zip(RESULTS, texts + [f"{code}\n" if code else "", writes]))
 
 
