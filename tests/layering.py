@@ -248,8 +248,32 @@ def judge_python(root):
     return wrong, seen
 
 
+def judge_guide(root):
+    """What docs/architecture.md's table "Where to look" names and is not there."""
+    path = os.path.join(root, "docs/architecture.md")
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as f:
+        table = f.read().partition("## Where to look\n")[2].partition("\n## ")[0]
+    wrong, text = [], ""
+    for file, names in re.findall(r"`([\w./-]+/[\w./-]*)`|\(((?:`\w+`(?:, )?)+)\)", table):
+        if file:
+            full = next((f for f in (os.path.join(root, "src", file), os.path.join(root, file)) if os.path.exists(f)), None)
+            if not full:
+                wrong.append(f"docs/architecture.md: '{file}' is not there")
+            text = ""
+            if full and os.path.isfile(full):
+                with open(full, encoding="utf-8", errors="replace") as f:
+                    text = f.read()
+        for name in re.findall(r"\w+", names):
+            if not re.search(rf"\b{name}\(", text):
+                wrong.append(f"docs/architecture.md: no {name}() is in the file that is named before it")
+    return wrong
+
+
 def judge_house(root):
     wrong, seen = judge_python(root)
+    wrong += judge_guide(root)
     for folder, judge in (("src", judge_src), ("cli", judge_cli), ("include", judge_public), ("runtime", judge_runtime)):
         for path in sources(root, folder):
             for line, quote, target in includes(root, path):
@@ -261,6 +285,7 @@ def judge_house(root):
 
 
 HOUSE = {
+    "docs/architecture.md": "## Where to look\n`base/base.h`, `src/base/`\n",
     "src/base/base.h": "",
     "src/base/files.h": "",
     "src/recordings/snapshot/snapshot.h": '#include "base/base.h"\n',
@@ -305,6 +330,8 @@ BAD_ARROWS = [
     ("python/plimsoll/b.py", "from .lint.source import read"),       # past the linter's one face
     ("python/plimsoll/lint/source.py", "from ..a import one"),       # the linter is on its own
     ("python/plimsoll/lint/source.py", "from .engine import run"),   # a circle
+    ("docs/architecture.md", "`base/gone.c`"),                       # a file that is not there
+    ("docs/architecture.md", "`base/base.h` (`gone`)"),              # a function that is not in it
 ]
 
 

@@ -32,6 +32,10 @@ def driver(name, *more):
 
 # name, file, text that is there once, what becomes of it, (the program, the test that must fail)
 MUTANTS = [
+    ("max_split in the model", "src/recordings/allocator/caching.c", "	return bytes < c->rules.max_split_bytes && rest > ALLOCATOR_SMALL_SIZE;",
+     "	return rest > ALLOCATOR_SMALL_SIZE;", unit("caching")),
+    ("max_split in the replay", "src/recordings/allocator/replay.c", "	return size < r->rules.max_split_bytes && rest > ALLOCATOR_SMALL_SIZE;",
+     "	return r && size && rest > ALLOCATOR_SMALL_SIZE;", driver("truth", "tests/data")),
     ("oversize slack", "src/recordings/allocator/caching.c", "k->bytes - bytes >= c->rules.max_nonsplit_rounding_bytes",
      "k->bytes - bytes > c->rules.max_nonsplit_rounding_bytes", unit("caching")),
     ("oversize blocks, smallest first", "src/recordings/allocator/caching_release.c", "	while (freed < key && freeset_prev(o, &at)) {",

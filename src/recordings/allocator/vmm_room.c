@@ -290,6 +290,7 @@ static int has_passed(const struct vmm *a, const struct vmm_region *r, uint64_t 
 	return handle_at(a, r, addr)->freed <= a->lanes.at[r->lane].reached;
 }
 
+/* May it move without a wait?  What the wanter's own stream used is in that stream's order; another stream must have passed it. */
 static int is_wanted(const struct vmm *a, const struct vmm_region *r, uint64_t addr,
 		     const struct wanted *w)
 {
