@@ -86,6 +86,8 @@ monitored_barrier""".split())
 ACCEL_COLLECTIVES = frozenset("gather gather_for_metrics wait_for_everyone reduce pad_across_processes".split())
 
 LIGHTNING_STEPS = frozenset(["training_step"])
+#: called in a training, with gradients on, for what they do and not for what they return
+LIGHTNING_HOOKS = frozenset("on_train_batch_start on_train_batch_end on_train_epoch_start on_train_epoch_end on_train_start on_train_end".split())
 LIGHTNING_EVALS = frozenset("validation_step test_step predict_step".split())
 TRAINER_STEPS = frozenset("compute_loss training_step".split())
 

@@ -676,3 +676,36 @@ def write(net, first):
         out = net(torch.tensor(words).to(device))  # PLM110
         words.append(out.argmax(2)[-1].item())
     return words
+#: bad 110 a hook that Lightning calls in a training, for what it logs
+class Tuned(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 2).cuda()
+    def forward(self, x):
+        return self.net(x)
+    def on_train_batch_end(self, outputs, batch, batch_idx):
+        self.eval()
+        logits = self(batch[0])  # PLM110
+        preds = torch.argmax(logits, dim=-1)
+        self.seen.update(preds, batch[1])
+        self.train()
+#: ok 110 the same, by hand and backward
+class ByHand(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 2).cuda()
+    def forward(self, x):
+        return self.net(x)
+    def on_train_batch_end(self, outputs, batch, batch_idx):
+        loss = nn.functional.cross_entropy(self(batch[0]), batch[1])
+        self.manual_backward(loss)
+#: ok 110 a hook of an evaluation, which runs without gradients
+class Checked(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 2).cuda()
+    def forward(self, x):
+        return self.net(x)
+    def on_validation_batch_end(self, outputs, batch, batch_idx):
+        preds = torch.argmax(self(batch[0]), dim=-1)
+        self.seen.update(preds, batch[1])

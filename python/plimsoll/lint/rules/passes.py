@@ -50,7 +50,7 @@ def _other_lines(ctx: Context, found: list[Event]) -> list[str]:
 def _of_a_framework(trace: Trace) -> bool:
     """Is it a method of a module, or of a trainer, whose results go to what calls it?"""
     cls = trace.function.cls
-    return cls is not None and (cls.module or cls.lightning or cls.trainer)
+    return cls is not None and (cls.module or cls.lightning or cls.trainer) and not (cls.lightning and trace.function.name in names.LIGHTNING_HOOKS)
 
 
 @checks("PLM119")
