@@ -689,7 +689,7 @@ class Tuned(pl.LightningModule):
         preds = torch.argmax(logits, dim=-1)
         self.seen.update(preds, batch[1])
         self.train()
-#: ok 110 the same, by hand and backward
+#: good 110 the same, by hand and backward
 class ByHand(pl.LightningModule):
     def __init__(self):
         super().__init__()
@@ -699,7 +699,7 @@ class ByHand(pl.LightningModule):
     def on_train_batch_end(self, outputs, batch, batch_idx):
         loss = nn.functional.cross_entropy(self(batch[0]), batch[1])
         self.manual_backward(loss)
-#: ok 110 a hook of an evaluation, which runs without gradients
+#: good 110 a hook of an evaluation, which runs without gradients
 class Checked(pl.LightningModule):
     def __init__(self):
         super().__init__()
