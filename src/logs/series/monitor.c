@@ -77,9 +77,10 @@ enum plim_status series_monitor_add(struct series_monitor *m, const char *name, 
 		(struct series_watch){ .role = says.role,
 				       .rank = says.rank,
 				       .key = says.key,
-				       .course = says.unknown  ? SERIES_UNTOLD
-						 : says.played ? SERIES_PLAYED
-							       : SERIES_NAMED,
+				       .course = says.played ? SERIES_PLAYED
+						 : says.unknown && !says.counter
+							 ? SERIES_UNTOLD
+							 : SERIES_NAMED,
 				       .pair = SERIES_NONE,
 				       .first = NAN,
 				       .last = NAN,
@@ -226,23 +227,23 @@ static void temper(struct series_monitor *m, size_t from)
 	for (; from < m->findings.n; from++) {
 		struct series_finding *f = &m->findings.at[from];
 		enum series_player player = player_of(m, f->series);
-		uint32_t reward = reward_of(m);
+		uint32_t reward = reward_of(m), role = m->watches.at[f->series].role;
 
-		if (m->watches.at[f->series].role != PLIM_ROLE_TRAIN_LOSS ||
+		if ((role != PLIM_ROLE_TRAIN_LOSS && role != PLIM_ROLE_VAL_LOSS) ||
 		    f->id == PLIM_CURVES_NAN || f->id == PLIM_CURVES_INF)
 			continue;
-		if (reward != SERIES_NONE) {
+		if (reward != SERIES_NONE && role == PLIM_ROLE_TRAIN_LOSS) {
 			f->severity = PLIM_SEVERITY_INFO;
 			f->other = reward;
 			f->against = 1;
 		}
 		for (uint32_t i = 0; i < m->watches.n; i++)
-			if (m->watches.at[i].role == PLIM_ROLE_TRAIN_LOSS &&
+			if (m->watches.at[i].role == role &&
 			    (plays_against(player, player_of(m, i)) ||
 			     plays_against(player_of(m, i), player))) {
 				f->severity = PLIM_SEVERITY_INFO;
-				f->other = i;
-				f->against = 1;
+				f->against = role == PLIM_ROLE_TRAIN_LOSS;
+				f->other = f->against ? i : f->other;
 				break;
 			}
 	}

@@ -292,6 +292,8 @@ struct line_reading {
 	char heading_word[16];
 	enum series_side lasting; /* "Eval epoch: 3" is about those that follow without a step */
 	char lasting_word[16];
+	enum series_side below; /* "=== Validation Loss ===" is about all that follow */
+	char below_word[16];
 	struct columns table;
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
 	size_t counter;           /* bytes of "[007", once it has been seen */
@@ -510,7 +512,9 @@ static void weigh(struct told *t)
 	t->known = says.role != PLIM_ROLE_OTHER && says.role != PLIM_ROLE_MEMORY &&
 		   says.role != PLIM_ROLE_LEARNING_RATE;
 	t->metric = says.role == PLIM_ROLE_METRIC;
-	t->sided = (!(1u << says.role & VALUED) && !says.objective) || says.side != SERIES_NO_SIDE;
+	t->sided = (!(1u << says.role & VALUED) && !says.objective &&
+		    !(says.unknown && says.player)) ||
+		   says.side != SERIES_NO_SIDE;
 	t->evaluation = says.side == SERIES_EVALUATION;
 }
 
@@ -587,6 +591,8 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	return room;
 }
 
+#define TWICE_MOST 10 /* values of one name in a line */
+
 /* Has the name had values with a mark between it and the number? */
 static bool is_marked(const struct series_run *r, const struct told *t)
 {
@@ -595,13 +601,27 @@ static bool is_marked(const struct series_run *r, const struct told *t)
 	return series != INTERN_NONE && r->curves.at[series].marked;
 }
 
-/* A value of the name; one that shows no side is what the line is about. */
+/* The value that the row has of a series; NULL: none. */
+static const double *in_row(const struct series_run *r, uint32_t series)
+{
+	for (size_t i = 0; series != INTERN_NONE && i < r->row.n; i++)
+		if (r->row.at[i].series == series)
+			return &r->row.at[i].value;
+	return NULL;
+}
+
+/*
+ * A value of the name; one that shows no side is what the line is about.  "a: acc 0.5, b: acc 0.6": the second is not of the
+ * same series, unless it repeats the first.
+ */
 static void put_named(struct line_reading *g, struct told *t, double value)
 {
 	struct series_run *r = g->run;
-	struct series_row_value v = { t->series, value };
-	char name[NAME_BYTES + 17];
-	size_t before = r->row.n;
+	bool sided = !t->sided && g->side == SERIES_EVALUATION, again = false;
+	struct series_row_value v = { sided ? SERIES_NONE : t->series, value };
+	char name[NAME_BYTES + 32];
+	size_t before = r->row.n, n;
+	const double *has;
 
 	/* "accuracy      0.84" of a report, where the training wrote "accuracy: 0.84". */
 	if (t->column && is_marked(r, t))
@@ -609,16 +629,21 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	g->known += t->known;
 	if (g->status || !t->kept)
 		return;
-	if (!t->sided && g->side == SERIES_EVALUATION) {
-		int n = snprintf(name, sizeof(name), "%s %.*s", g->word, (int)t->n, t->name);
-
-		g->status = series_row_put(r, name, (size_t)n, value, g->err);
-		return;
+	n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s", sided ? g->word : "",
+			     sided ? " " : "", (int)t->n, t->name);
+	v.series = v.series == SERIES_NONE ? intern_find(&r->monitor.names, name, n) : v.series;
+	for (unsigned k = 2; k < TWICE_MOST && (has = in_row(r, v.series)); k++) {
+		n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s %u", sided ? g->word : "",
+				     sided ? " " : "", (int)t->n, t->name, k);
+		v.series = intern_find(&r->monitor.names, name, n);
+		again = true;
+		if (*has == value && v.series == INTERN_NONE)
+			return;
 	}
-	g->plain_values |= t->known && !(t->sided && t->evaluation);
-	g->status = t->series == SERIES_NONE ? series_row_put(r, t->name, t->n, value, g->err)
-					     : vec_push(r->mem, &r->row, v, g->err);
-	if (r->row.n > before) {
+	g->plain_values |= t->known && !sided && !(t->sided && t->evaluation);
+	g->status = v.series == SERIES_NONE ? series_row_put(r, name, n, value, g->err)
+					    : vec_push(r->mem, &r->row, v, g->err);
+	if (r->row.n > before && !sided && !again) {
 		t->series = r->row.at[before].series;
 		r->curves.at[t->series].marked |= !t->column;
 	}
@@ -678,8 +703,8 @@ static size_t with_commas(const char *at, size_t n, size_t took, bool counts, do
 	return series_number(copy, k, value) + (counts ? groups : 0);
 }
 
-/* "[ 10/196]": is it within something that goes on? */
-static bool is_inside(const char *line, const char *at, const char *end)
+/* "[ 10/196]", "(4/5000):" before any value: is it within something that goes on? */
+static bool is_inside(const struct series_run *r, const char *line, const char *at, const char *end)
 {
 	const char *p = at;
 	double first, last;
@@ -687,7 +712,7 @@ static bool is_inside(const char *line, const char *at, const char *end)
 
 	while (p > line && p[-1] == ' ')
 		p--;
-	if (p == line || p[-1] != '[')
+	if (p == line || (p[-1] != '[' && (p[-1] != '(' || r->row.n)))
 		return false;
 	took = series_number(at, (size_t)(end - at), &first);
 	if (!took || at + took >= end || at[took] != '/')
@@ -767,7 +792,7 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	const char *p = *behind;
 	size_t before;
 
-	t->fractions += value != floor(value);
+	t->fractions += value != floor(value) || memchr(says, '.', (size_t)(p - says));
 	if (!g->status && t->fractions == SERIES_RECURS)
 		g->status = series_run_keep(g->run, g->line.at, g->line.n, &t->line, g->err);
 	if (!g->status && is_batch_of(t, p, end))
@@ -859,7 +884,9 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 
 	/* "[64/1000 (6%)]", but "[05/12 10:00:00]" is a date. */
 	behind = p + 1 + took;
-	if (end - behind < 2 || (*behind != ']' && memcmp(behind, " (", 2) != 0) || r->no_steps ||
+	if (end - behind < 2 ||
+	    (*behind != ']' && memcmp(behind, "):", 2) != 0 && memcmp(behind, " (", 2) != 0) ||
+	    r->no_steps ||
 	    told_of(g, gap, (size_t)(says - gap), &room)->n)
 		return;
 	if (isnan(r->row_step))
@@ -989,7 +1016,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 			if (value > 0)
 				put_text_line(g, "step", 4, value, true);
 		}
-		if (says > line && is_inside(line, says, end)) {
+		if (says > line && is_inside(g->run, line, says, end)) {
 			g->inside = true;
 			take_place(g, gap, says, p, end, value);
 		}
@@ -1371,8 +1398,8 @@ static void end_row(struct line_reading *g)
 		g->epoch = r->row_epoch;
 	else
 		r->row_epoch = g->epoch;
-	/* Batches of an evaluation are counted anew: no steps of the training. */
-	if (evaluation && (g->inside || r->row_step < r->last_row_step))
+	r->row_side = evaluation ? SERIES_EVALUATION : SERIES_NO_SIDE;
+	if (evaluation && g->inside)
 		r->row_step = NAN;
 	r->files.at[0].rows++;
 	for (size_t i = 0; i < r->row.n; i++)
@@ -1428,6 +1455,34 @@ static size_t head_with_bar(const char *line, size_t n)
 	return names_of(line, n, false, names, &known) >= HEAD_NAMES && known ? n : 0;
 }
 
+#define RULE_LEAST 3 /* marks on both sides of a heading */
+
+/*
+ * "=== Validation Loss (12:00:01) ===": between marks, it parts what is below from what was before.  If the training has no
+ * such heading, what is below ends with the next step.
+ */
+static void take_section(struct line_reading *g, const char *line, size_t n)
+{
+	struct told says = { 0 };
+
+	while (n && isspace((unsigned char)line[n - 1]))
+		n--;
+	if (n <= 2 * RULE_LEAST || !strchr("=-*#", *line))
+		return;
+	for (size_t i = 0; i < RULE_LEAST; i++)
+		if (line[i] != *line || line[n - 1 - i] != *line)
+			return;
+	find_side(line + RULE_LEAST, n - RULE_LEAST, &says);
+	g->run->sections |= says.side == SERIES_TRAINING;
+	if (g->run->sections) {
+		g->below = says.side;
+		memcpy(g->below_word, says.word, sizeof(g->below_word));
+	} else if (says.side) {
+		g->lasting = says.side;
+		memcpy(g->lasting_word, says.word, sizeof(g->lasting_word));
+	}
+}
+
 /* A line of words only: the head of a table, or a heading. */
 static void take_words(struct line_reading *g, const char *line, size_t n)
 {
@@ -1435,6 +1490,7 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 
 	series_row_heading(g->run, line, n);
 	take_header(g, line, n);
+	take_section(g, line, n);
 	while (n && isspace((unsigned char)line[n - 1]))
 		n--;
 	if (!n || line[n - 1] != ':')
@@ -1482,6 +1538,8 @@ static size_t next_counter(struct line_reading *g, const char *line, size_t n)
 {
 	double value;
 
+	if (!g->counter)
+		(void)counter_at(g, line, n, &value); /* of the first line */
 	for (size_t i = 1; g->counter && i < n; i++) {
 		const char *open = memchr(line + i, '[', n - i);
 
@@ -1824,6 +1882,7 @@ static void keep_line(struct line_reading *g, const char *line, size_t n)
 	if (isnan(g->run->row_epoch) || g->run->row.n)
 		series_row_heading(g->run, line, n);
 	take_header(g, line, n);
+	take_section(g, line, n);
 	g->run->bare += is_bare(line, n);
 	keep_unread(g, line, n);
 }
@@ -1861,8 +1920,12 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->row_at = g->line_at;
 	g->known = 0;
 	g->inside = g->plain_values = g->bar = g->put = g->new_words = false;
-	g->side = g->heading ? g->heading : g->lasting;
-	memcpy(g->word, g->heading ? g->heading_word : g->lasting_word, sizeof(g->word));
+	g->side = g->heading ? g->heading : g->lasting ? g->lasting : g->below;
+	memcpy(g->word,
+	       g->heading   ? g->heading_word
+	       : g->lasting ? g->lasting_word
+			    : g->below_word,
+	       sizeof(g->word));
 	g->heading = SERIES_NO_SIDE;
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
@@ -1929,21 +1992,33 @@ static bool has_both_sides(const struct line_reading *g)
 	return false;
 }
 
-/* The name without a meaning that most lines have, if half as many as were read; else lines of numbers, if they are as many. */
+/* Has a text of the line a name without a meaning, that as many lines have? */
+static bool is_unread(const struct told *t, uint64_t least)
+{
+	struct series_name says;
+
+	if (!t->n || !t->line || t->known || t->step || t->fractions < least)
+		return false;
+	says = series_name_of(t->name, t->n);
+	return says.unknown && says.side != SERIES_EVALUATION;
+}
+
+#define UNREAD_MOST 3 /* names that are shown */
+
+/* The names without a meaning that most lines have, if half as many as were read; else lines of numbers, if they are as many. */
 static void name_unread(struct line_reading *g)
 {
 	struct series_run *r = g->run;
 	uint64_t least = r->rows / 2 > SERIES_RECURS ? r->rows / 2 : SERIES_RECURS;
 	const struct told *most = NULL;
+	char names[UNREAD_MOST * (NAME_BYTES + 4)];
+	size_t k = 0;
 
 	for (size_t i = 0; i < g->told.n; i++) {
 		const struct told *t = &g->told.at[i];
 
 		series_run_suppose(r, series_name_of(t->name, t->n), t->fractions);
-		if (t->n && t->line && !t->known && !t->step &&
-		    t->fractions >= (most ? most->fractions + 1 : least) &&
-		    series_name_of(t->name, t->n).unknown &&
-		    series_name_of(t->name, t->n).side != SERIES_EVALUATION)
+		if (is_unread(t, most ? most->fractions + 1 : least))
 			most = t;
 	}
 	if (!most && r->unread_lines < least)
@@ -1952,10 +2027,16 @@ static void name_unread(struct line_reading *g)
 		return;
 	r->unread = most->line;
 	r->unread_lines = 0;
-	for (size_t i = 0; i < g->told.n; i++)
-		if (g->told.at[i].n == most->n && !memcmp(g->told.at[i].name, most->name, most->n))
-			r->unread_lines += 1 + g->told.at[i].fractions; /* and the first */
-	g->status = series_run_keep(r, most->name, most->n, &r->unread_name, g->err);
+	for (size_t i = 0, count = 0; i < g->told.n; i++) {
+		const struct told *t = &g->told.at[i];
+
+		if (t->n == most->n && !memcmp(t->name, most->name, most->n))
+			r->unread_lines += 1 + t->fractions; /* and the first */
+		if (is_unread(t, most->fractions) && count++ < UNREAD_MOST)
+			k += (size_t)snprintf(names + k, sizeof(names) - k, "%s%.*s",
+					      k ? "', '" : "", (int)t->n, t->name);
+	}
+	g->status = series_run_keep(r, names, k, &r->unread_name, g->err);
 }
 
 /* Of a log without a known name: the two others that most lines have. */
@@ -1987,17 +2068,19 @@ static void name_unknown(struct line_reading *g)
 
 /*
  * "Optimizer: SGD, accuracy: 0.9", "Optimizer: Adam, accuracy: 0.8": a training repeats its words.  Without a step, values of
- * lines that mostly do not are results.
+ * lines that mostly do not are results; so are values that are all at one step.
  */
 static void drop_results(struct series_run *r)
 {
-	if (r->rows_step || !isnan(r->last_epoch))
-		return;
+	bool clock = r->rows_step || !isnan(r->last_epoch);
+
 	for (uint32_t i = 0; i < r->curves.n; i++) {
 		const struct series_curve *c = &r->curves.at[i];
+		const struct series_watch *w = &r->monitor.watches.at[i];
 
-		if (c->role_given || c->ordinal < RESULTS_LEAST || 2 * c->texts <= c->ordinal ||
-		    r->monitor.watches.at[i].role == PLIM_ROLE_OTHER)
+		if (c->role_given || c->ordinal < RESULTS_LEAST || w->role == PLIM_ROLE_OTHER ||
+		    (clock ? c->clocked || w->first_step != w->last_step
+			   : 2 * c->texts <= c->ordinal))
 			continue;
 		series_monitor_set_role(&r->monitor, i, PLIM_ROLE_OTHER);
 		for (size_t k = 0; k < r->monitor.findings.n; k++)
