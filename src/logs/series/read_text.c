@@ -601,18 +601,18 @@ static bool is_marked(const struct series_run *r, const struct told *t)
 	return series != INTERN_NONE && r->curves.at[series].marked;
 }
 
-/* The value that the row has of a series; NULL: none. */
-static const double *in_row(const struct series_run *r, uint32_t series)
+/* Has the row a value of the series? */
+static bool in_row(const struct series_run *r, uint32_t series)
 {
 	for (size_t i = 0; series != INTERN_NONE && i < r->row.n; i++)
 		if (r->row.at[i].series == series)
-			return &r->row.at[i].value;
-	return NULL;
+			return true;
+	return false;
 }
 
 /*
  * A value of the name; one that shows no side is what the line is about.  "a: acc 0.5, b: acc 0.6": the second is not of the
- * same series, unless it repeats the first.
+ * same series.
  */
 static void put_named(struct line_reading *g, struct told *t, double value)
 {
@@ -621,7 +621,6 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	struct series_row_value v = { sided ? SERIES_NONE : t->series, value };
 	char name[NAME_BYTES + 32];
 	size_t before = r->row.n, n;
-	const double *has;
 
 	/* "accuracy      0.84" of a report, where the training wrote "accuracy: 0.84". */
 	if (t->column && is_marked(r, t))
@@ -632,13 +631,11 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s", sided ? g->word : "",
 			     sided ? " " : "", (int)t->n, t->name);
 	v.series = v.series == SERIES_NONE ? intern_find(&r->monitor.names, name, n) : v.series;
-	for (unsigned k = 2; k < TWICE_MOST && (has = in_row(r, v.series)); k++) {
+	for (unsigned k = 2; k < TWICE_MOST && in_row(r, v.series); k++) {
 		n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s %u", sided ? g->word : "",
 				     sided ? " " : "", (int)t->n, t->name, k);
 		v.series = intern_find(&r->monitor.names, name, n);
 		again = true;
-		if (*has == value && v.series == INTERN_NONE)
-			return;
 	}
 	g->plain_values |= t->known && !sided && !(t->sided && t->evaluation);
 	g->status = v.series == SERIES_NONE ? series_row_put(r, name, n, value, g->err)
