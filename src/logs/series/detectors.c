@@ -1736,8 +1736,9 @@ static void look_plateau(struct series_monitor *m, uint32_t series, double step,
 
 #define RATE_ZEROS 5 /* logs in a row: a schedule that ends at 0 logs one */
 
-#define RATE_CELLS 8     /* of the loss since then, */
-#define RATE_ERRORS 4.0  /* whose fall is so many standard errors: the rate is small, and rounded to 0 */
+#define RATE_CELLS 8 /* of the loss since then, */
+#define RATE_ERRORS \
+	4.0 /* whose fall is so many standard errors: the rate is small, and rounded to 0 */
 
 enum { RATE_ZERO, RATE_NEGATIVE, RATE_JUMPED };
 
@@ -1756,7 +1757,8 @@ static bool falls_on(const struct series_monitor *m, double since)
 	double y[SERIES_CELLS], t;
 	size_t n = 0;
 
-	for (uint32_t i = 0; m->train != SERIES_NONE && i < m->watches.at[m->train].history.n; i++) {
+	for (uint32_t i = 0; m->train != SERIES_NONE && i < m->watches.at[m->train].history.n;
+	     i++) {
 		const struct series_cell *c = &m->watches.at[m->train].history.at[i];
 
 		if (c->step >= since)

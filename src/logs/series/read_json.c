@@ -26,7 +26,7 @@ struct reading {
 	bool later;    /* an object came before */
 	bool row;      /* within a row, whose names begin behind those of its array: */
 	size_t titled;
-	bool named; /* an array of rows came before, behind the key: */
+	bool named;                      /* an array of rows came before, behind the key: */
 	char key[PREFIX], title[PREFIX]; /* the title is that of the array that is being read */
 };
 

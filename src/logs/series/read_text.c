@@ -234,15 +234,20 @@ void series_patterns_free(struct series_patterns *p)
 
 /* ---- numbers with the words before them ---- */
 
+/* A side, and the word that says it. */
+struct text_side {
+	enum series_side side;
+	char word[16];
+};
+
 /* What the text between two numbers says of the second; a log has the same texts in each line. */
 struct told {
 	char name[NAME_BYTES]; /* of the number; kept: it is worth keeping */
 	char loose
 		[NAME_BYTES]; /* a loss or metric that is named before: "loss at epoch 3 is 2.9" */
-	char word[16];        /* that says whether it is about evaluation */
 	size_t n;
-	enum series_side side; /* what follows is about */
-	uint32_t series;       /* that its values go to; SERIES_NONE: none yet */
+	struct text_side about; /* what follows is about */
+	uint32_t series;        /* that its values go to; SERIES_NONE: none yet */
 	bool kept, known, link, metric, step;
 	bool bare;              /* "train=2.5": a side, and nothing that says of what */
 	bool column;            /* nothing but wide space is between the name and the number */
@@ -280,20 +285,16 @@ struct line_reading {
 	double epoch; /* of a line "Epoch 3/10", for the lines that follow */
 	unsigned known;
 	/* of a line */
-	enum series_side side; /* as the log said last, and by which word */
-	char word[16];
+	struct text_side about;    /* as the log said last */
 	char loose[NAME_BYTES];    /* a name that waits for its number */
 	bool bar;                  /* the line is one of a progress bar */
 	bool new_words;            /* no line before had a text of this one */
 	bool put;                  /* the number before is a value of the row */
 	bool inside, plain_values; /* "[3/10]" of an evaluation; values of training */
 	/* of several lines */
-	enum series_side heading; /* "Test Error:" is about the line that follows */
-	char heading_word[16];
-	enum series_side lasting; /* "Eval epoch: 3" is about those that follow without a step */
-	char lasting_word[16];
-	enum series_side below; /* "=== Validation Loss ===" is about all that follow */
-	char below_word[16];
+	struct text_side heading; /* "Test Error:" is about the line that follows */
+	struct text_side lasting; /* "Eval epoch: 3" is about those that follow without a step */
+	struct text_side below;   /* "=== Validation Loss ===" is about all that follow */
 	struct columns table;
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
 	size_t counter;           /* bytes of "[007", once it has been seen */
@@ -459,7 +460,7 @@ static void find_loose(const char *text, size_t n, char *loose)
 }
 
 /* Whole words of a text that tell whether it is about training or evaluation: "test epoch:", "Epoch(val)". */
-static void find_side(const char *text, size_t n, struct told *t)
+static void find_side(const char *text, size_t n, struct text_side *about)
 {
 	const char *end = text + n;
 
@@ -472,10 +473,10 @@ static void find_side(const char *text, size_t n, struct told *t)
 		if (p > word) {
 			side = series_side_of(word, (size_t)(p - word));
 			if (side) {
-				t->side = side;
-				(void)snprintf(t->word, sizeof(t->word), "%.*s", (int)(p - word),
-					       word);
-				for (char *c = t->word; *c; c++)
+				about->side = side;
+				(void)snprintf(about->word, sizeof(about->word), "%.*s",
+					       (int)(p - word), word);
+				for (char *c = about->word; *c; c++)
 					*c = (char)tolower((unsigned char)*c);
 			}
 		} else {
@@ -542,7 +543,7 @@ static struct told tell_text_line(const char *text, size_t n)
 		    (named >= 3 && !strncasecmp(name + named - 3, "was", 3));
 
 	memcpy(t.name, name, named);
-	find_side(text, n, &t);
+	find_side(text, n, &t.about);
 	if (!(1u << role & VALUED) || verb)
 		find_loose(text, n, t.loose);
 	if (verb && t.loose[0]) {
@@ -617,7 +618,7 @@ static bool in_row(const struct series_run *r, uint32_t series)
 static void put_named(struct line_reading *g, struct told *t, double value)
 {
 	struct series_run *r = g->run;
-	bool sided = !t->sided && g->side == SERIES_EVALUATION, again = false;
+	bool sided = !t->sided && g->about.side == SERIES_EVALUATION, again = false;
 	struct series_row_value v = { sided ? SERIES_NONE : t->series, value };
 	char name[NAME_BYTES + 32];
 	size_t before = r->row.n, n;
@@ -628,11 +629,11 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	g->known += t->known;
 	if (g->status || !t->kept)
 		return;
-	n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s", sided ? g->word : "",
+	n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s", sided ? g->about.word : "",
 			     sided ? " " : "", (int)t->n, t->name);
 	v.series = v.series == SERIES_NONE ? intern_find(&r->monitor.names, name, n) : v.series;
 	for (unsigned k = 2; k < TWICE_MOST && in_row(r, v.series); k++) {
-		n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s %u", sided ? g->word : "",
+		n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s %u", sided ? g->about.word : "",
 				     sided ? " " : "", (int)t->n, t->name, k);
 		v.series = intern_find(&r->monitor.names, name, n);
 		again = true;
@@ -781,6 +782,12 @@ static size_t name_behind(const struct told *t, const char *says, const char *p,
 									    : 0;
 }
 
+/* Not a whole number, or "2.0". */
+static bool is_fraction(const char *says, const char *p, double value)
+{
+	return value != floor(value) || memchr(says, '.', (size_t)(p - says));
+}
+
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
 			const char **behind, const char *end, double value)
 {
@@ -789,21 +796,18 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	const char *p = *behind;
 	size_t before;
 
-	t->fractions += value != floor(value) || memchr(says, '.', (size_t)(p - says));
+	t->fractions += is_fraction(says, p, value);
 	if (!g->status && t->fractions == SERIES_RECURS)
 		g->status = series_run_keep(g->run, g->line.at, g->line.n, &t->line, g->err);
 	if (!g->status && is_batch_of(t, p, end))
 		t = told_of(g, "step ", 5, &room);
 	if (g->status)
 		return;
-	if (t->step && g->lasting) {
-		g->side = g->side == g->lasting ? SERIES_NO_SIDE : g->side;
-		g->lasting = SERIES_NO_SIDE;
+	if (t->step && g->lasting.side) {
+		g->about = g->about.side == g->lasting.side ? g->below : g->about;
+		g->lasting.side = SERIES_NO_SIDE;
 	}
-	if (t->side) {
-		g->side = t->side;
-		memcpy(g->word, t->word, sizeof(g->word));
-	}
+	g->about = t->about.side ? t->about : g->about;
 	if (p < end && *p == ',' && says > line && says[-1] != '[' && says[-1] != ',')
 		*behind = says + with_commas(says, (size_t)(end - says), (size_t)(p - says),
 					     t->step, &value);
@@ -823,7 +827,7 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	/* Of a metric that is named before, or a count. */
 	if (t->bare && (g->loose[0] || !memchr(says, '.', (size_t)(p - says))))
 		return;
-	if (t->average && g->inside && g->side == SERIES_EVALUATION && g->put)
+	if (t->average && g->inside && g->about.side == SERIES_EVALUATION && g->put)
 		g->run->row.at[g->run->row.n - 1].value = value;
 	if (t->loose[0])
 		memcpy(g->loose, t->loose, sizeof(g->loose));
@@ -883,8 +887,7 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 	behind = p + 1 + took;
 	if (end - behind < 2 ||
 	    (*behind != ']' && memcmp(behind, "):", 2) != 0 && memcmp(behind, " (", 2) != 0) ||
-	    r->no_steps ||
-	    told_of(g, gap, (size_t)(says - gap), &room)->n)
+	    r->no_steps || told_of(g, gap, (size_t)(says - gap), &room)->n)
 		return;
 	if (isnan(r->row_step))
 		r->row_step = value;
@@ -934,8 +937,7 @@ static bool is_evaluate(struct line_reading *g, const char *p, const char *end)
 	}
 	if (of == g->bar_length)
 		return false;
-	g->side = SERIES_EVALUATION;
-	(void)snprintf(g->word, sizeof(g->word), "evaluate");
+	g->about = (struct text_side){ SERIES_EVALUATION, "evaluate" };
 	return true;
 }
 
@@ -969,11 +971,7 @@ static size_t take_joined(struct line_reading *g, const char *line, const char *
 		took++;
 	if (p + took < end && p[took] != '/' && text_line_is_word((unsigned char)p[took]))
 		return 0;
-	find_side(gap, (size_t)(word - gap), &t);
-	if (t.side) {
-		g->side = t.side;
-		memcpy(g->word, t.word, sizeof(g->word));
-	}
+	find_side(gap, (size_t)(word - gap), &g->about);
 	memcpy(t.name, word, t.n);
 	weigh(&t);
 	series_number(p, took, &value);
@@ -1293,7 +1291,7 @@ static bool take_block(struct line_reading *g, const char *line, size_t n)
 					       (int)name.n, name.at);
 			k = snprintf(full, sizeof(full), "%s%.*s", g->section, (int)name.n,
 				     name.at);
-			g->side = SERIES_NO_SIDE;
+			g->about.side = SERIES_NO_SIDE;
 			if (took && k > 0 && (size_t)k < sizeof(full))
 				put_text_line(g, full, (size_t)k, value, true);
 			return true;
@@ -1382,7 +1380,7 @@ static void drop_behind(struct series_run *r, bool clocked)
 static void end_row(struct line_reading *g)
 {
 	struct series_run *r = g->run;
-	bool evaluation = !g->plain_values && g->side == SERIES_EVALUATION;
+	bool evaluation = !g->plain_values && g->about.side == SERIES_EVALUATION;
 	uint64_t copies = r->copies;
 
 	if (g->status || !g->known || !r->row.n) {
@@ -1460,7 +1458,7 @@ static size_t head_with_bar(const char *line, size_t n)
  */
 static void take_section(struct line_reading *g, const char *line, size_t n)
 {
-	struct told says = { 0 };
+	struct text_side says = { 0 };
 
 	while (n && isspace((unsigned char)line[n - 1]))
 		n--;
@@ -1471,20 +1469,15 @@ static void take_section(struct line_reading *g, const char *line, size_t n)
 			return;
 	find_side(line + RULE_LEAST, n - RULE_LEAST, &says);
 	g->run->sections |= says.side == SERIES_TRAINING;
-	if (g->run->sections) {
-		g->below = says.side;
-		memcpy(g->below_word, says.word, sizeof(g->below_word));
-	} else if (says.side) {
-		g->lasting = says.side;
-		memcpy(g->lasting_word, says.word, sizeof(g->lasting_word));
-	}
+	if (g->run->sections)
+		g->below = says;
+	else if (says.side)
+		g->lasting = says;
 }
 
 /* A line of words only: the head of a table, or a heading. */
 static void take_words(struct line_reading *g, const char *line, size_t n)
 {
-	struct told says = { 0 };
-
 	series_row_heading(g->run, line, n);
 	take_header(g, line, n);
 	take_section(g, line, n);
@@ -1492,9 +1485,8 @@ static void take_words(struct line_reading *g, const char *line, size_t n)
 		n--;
 	if (!n || line[n - 1] != ':')
 		return;
-	find_side(line, n, &says);
-	g->heading = says.side;
-	memcpy(g->heading_word, says.word, sizeof(g->heading_word));
+	g->heading.side = SERIES_NO_SIDE;
+	find_side(line, n, &g->heading);
 }
 
 /* A head with a bar behind it, or settings. */
@@ -1832,8 +1824,7 @@ static void keep_epoch(struct line_reading *g)
 	g->fresh = g->run->row_epoch != g->epoch;
 	g->clock_at = g->clock_at ? g->clock_at : g->line_at;
 	g->epoch = g->run->row_epoch;
-	g->lasting = g->side;
-	memcpy(g->lasting_word, g->word, sizeof(g->word));
+	g->lasting = g->about;
 }
 
 /* Of lines of numbers only, that nothing names. */
@@ -1917,13 +1908,8 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->row_at = g->line_at;
 	g->known = 0;
 	g->inside = g->plain_values = g->bar = g->put = g->new_words = false;
-	g->side = g->heading ? g->heading : g->lasting ? g->lasting : g->below;
-	memcpy(g->word,
-	       g->heading   ? g->heading_word
-	       : g->lasting ? g->lasting_word
-			    : g->below_word,
-	       sizeof(g->word));
-	g->heading = SERIES_NO_SIDE;
+	g->about = g->heading.side ? g->heading : g->lasting.side ? g->lasting : g->below;
+	g->heading.side = SERIES_NO_SIDE;
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);

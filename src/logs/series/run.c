@@ -1269,11 +1269,12 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 			"values before the first step or epoch are not of the training: "
 			"left out");
 	if (!st && r->results)
-		st = series_run_note(r, err,
-				     "the values of %llu series have no step, and are in lines with "
-				     "other words each, or all at one place: results, not a course, "
-				     "and not judged",
-				     (unsigned long long)r->results);
+		st = series_run_note(
+			r, err,
+			"the values of %llu series have no step, and are in lines with "
+			"other words each, or all at one place: results, not a course, "
+			"and not judged",
+			(unsigned long long)r->results);
 	if (!st && r->behind)
 		st = series_run_note(r, err,
 				     "%llu value%s in a line without a step, as no value of the "

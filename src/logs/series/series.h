@@ -315,7 +315,8 @@ struct series_run {
 	uint64_t points, set_aside, bytes;
 	double first_step, last_step, first_time, last_time;
 	double row_step, row_epoch, row_time, row_rank;
-	enum series_side row_side; /* as the row says, by this word; a text's reader names its values itself */
+	enum series_side
+		row_side; /* as the row says, by this word; a text's reader names its values itself */
 	char row_word[16];
 	bool row_updates; /* its step counts the updates of the whole training */
 	bool stepped;     /* a row with a step was none of an evaluation */
@@ -369,7 +370,8 @@ struct series_run {
 	uint64_t nameless;  /* lists that neither a word nor a line names */
 	const char *sample; /* of a text: the first line with values, and how it was read */
 	const char *unread; /* of a text: a line that was not read, or not all of it; */
-	const char *unread_name; /* its name, and those of others as often; NULL: it is numbers only */
+	const char
+		*unread_name; /* its name, and those of others as often; NULL: it is numbers only */
 	uint64_t unread_lines;
 	uint64_t bare;   /* lines of a text that hold nothing but numbers */
 	uint64_t within; /* lines of an evaluation that went on */
