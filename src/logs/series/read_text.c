@@ -1358,6 +1358,15 @@ static void look_for_clock(struct line_reading *g, bool clocked)
 
 #define CLOCKED_LEAST 5
 
+/* Were values with a step and without one found to be of two kinds? */
+static bool is_stepped_only(const struct series_run *r, uint32_t series)
+{
+	const struct intern *names = &r->monitor.names;
+
+	return r->stepped_only.n && intern_find(&r->stepped_only, names->at[series].bytes,
+						names->at[series].n) != INTERN_NONE;
+}
+
 /* "Loss: 0.4" behind a training whose lines were all "epoch 3, loss: 0.5": not of its course. */
 static void drop_behind(struct series_run *r, bool clocked)
 {
@@ -1366,7 +1375,8 @@ static void drop_behind(struct series_run *r, bool clocked)
 	for (size_t i = 0; i < r->row.n; i++) {
 		struct series_curve *c = &r->curves.at[r->row.at[i].series];
 
-		if (!clocked && c->clocked >= CLOCKED_LEAST && !c->unclocked) {
+		if (!clocked && ((c->clocked >= CLOCKED_LEAST && !c->unclocked) ||
+				 is_stepped_only(r, r->row.at[i].series))) {
 			r->behind++;
 			continue;
 		}

@@ -61,6 +61,7 @@ void series_run_init(struct series_run *r, struct mem *m, const struct series_op
 	*r = (struct series_run){ .mem = m, .options = options, .ahead = NAN };
 	series_monitor_init(&r->monitor, m);
 	intern_init(&r->texts, m);
+	intern_init(&r->stepped_only, m);
 	forget_series_run(r);
 }
 
@@ -82,6 +83,7 @@ void series_run_release(struct series_run *r)
 	vec_release(r->mem, &r->notes);
 	series_monitor_release(&r->monitor);
 	intern_release(&r->texts);
+	intern_release(&r->stepped_only);
 }
 
 void series_run_clear(struct series_run *r)
@@ -1195,6 +1197,32 @@ static enum plim_status drop_before(struct series_run *r, struct plim_err *err)
 	return read_again(r, err);
 }
 
+#define KINDS_LEAST 5 /* values with a step, and without one */
+
+/* "Loss: 0.5" of each batch, and "[10/500] Loss 0.5" of each tenth: with a step and without one they are of two kinds. */
+static enum plim_status part_kinds(struct series_run *r, struct plim_err *err)
+{
+	bool found = false;
+	enum plim_status st = PLIM_OK;
+	uint32_t id;
+
+	if (r->stepped_only.n || !strcmp(r->files.at[0].path, "-"))
+		return PLIM_OK;
+	for (uint32_t i = 0; !st && i < r->curves.n; i++) {
+		const struct series_curve *c = &r->curves.at[i];
+
+		if (c->clocked < KINDS_LEAST || c->unclocked < KINDS_LEAST)
+			continue;
+		found = true;
+		st = intern_add(&r->stepped_only, r->monitor.names.at[i].bytes,
+				r->monitor.names.at[i].n, &id, err);
+	}
+	if (st || !found)
+		return st;
+	r->obey.n = r->cuts.n = 0;
+	return read_again(r, err);
+}
+
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
@@ -1216,6 +1244,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = name_arrays(r, err);
 	if (!st)
 		st = drop_before(r, err);
+	if (!st)
+		st = part_kinds(r, err);
 	if (!st)
 		st = place_ahead(r, err);
 	if (!st)
@@ -1277,8 +1307,8 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 			(unsigned long long)r->results);
 	if (!st && r->behind)
 		st = series_run_note(r, err,
-				     "%llu value%s in a line without a step, as no value of the "
-				     "series before: results, left out",
+				     "%llu value%s in a line without a step, while others of the "
+				     "series have one: left out",
 				     (unsigned long long)r->behind,
 				     r->behind == 1 ? " is" : "s are");
 	if (!st && r->copies)

@@ -307,6 +307,7 @@ struct series_run {
 	VEC(struct series_cut) obey;      /* found before: values to set aside */
 	VEC(struct series_row_value) row; /* that is being read */
 	struct intern texts;
+	struct intern stepped_only; /* series of a text whose values without a step do not count */
 	VEC(const char *) notes;
 	size_t asides; /* notes of them, the first, that say which values do not count */
 	enum series_kind kind;
