@@ -889,6 +889,7 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 	    (*behind != ']' && memcmp(behind, "):", 2) != 0 && memcmp(behind, " (", 2) != 0) ||
 	    r->no_steps || told_of(g, gap, (size_t)(says - gap), &room)->n)
 		return;
+	r->row_of = of;
 	if (isnan(r->row_step))
 		r->row_step = value;
 	else if (r->row_rank == UNNAMED)

@@ -22,7 +22,7 @@ const char *const series_kind_names[] = { "unknown", "trainer_state", "tensorboa
 void series_row_restart(struct series_run *r)
 {
 	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
-	r->clock_first = r->clock_most = r->clock_last = r->first_clock = NAN;
+	r->clock_first = r->clock_most = r->clock_last = r->first_clock = r->last_of = NAN;
 	r->step_base = 0;
 }
 
@@ -470,6 +470,7 @@ void series_row_begin(struct series_run *r)
 {
 	r->row.n = 0;
 	r->row_step = r->row_epoch = r->row_time = r->row_rank = NAN;
+	r->row_of = NAN;
 	r->row_side = SERIES_NO_SIDE;
 	r->row_updates = false;
 }
@@ -672,7 +673,7 @@ static bool look_at_clock(struct series_run *r)
 	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
 	/* A program that starts again prints again what it printed first; one line of that may head each epoch. */
 	anew |= fell && (starts || (r->kind == SERIES_KIND_CSV && r->new_titles));
-	anew |= starts_again(r, clock);
+	anew |= starts_again(r, clock) || (starts && fabs(r->row_of - r->last_of) > 0);
 	falls = fell || (falls && starts);
 	if ((anew || (falls && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
@@ -683,6 +684,7 @@ static bool look_at_clock(struct series_run *r)
 		r->clock_most = clock;
 		r->last_row_step = isnan(r->row_step) ? r->last_row_step : clock;
 	}
+	r->last_of = isnan(r->row_of) ? r->last_of : r->row_of;
 	r->clock_last = clock;
 	r->clock_first = r->clock_first <= clock ? r->clock_first : clock;
 	r->clock_most = r->clock_most >= clock ? r->clock_most : clock;

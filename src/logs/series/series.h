@@ -319,8 +319,9 @@ struct series_run {
 	enum series_side
 		row_side; /* as the row says, by this word; a text's reader names its values itself */
 	char row_word[16];
-	bool row_updates; /* its step counts the updates of the whole training */
-	bool stepped;     /* a row with a step was none of an evaluation */
+	double row_of, last_of; /* "4/500": how many steps there are to be; of the row before */
+	bool row_updates;       /* its step counts the updates of the whole training */
+	bool stepped;           /* a row with a step was none of an evaluation */
 	double last_epoch, last_row_step, step_base; /* of rows */
 	double epoch_first,
 		step_epoch; /* the smallest one; that of the last row with a step and one */
