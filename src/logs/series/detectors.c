@@ -1736,9 +1736,8 @@ static void look_plateau(struct series_monitor *m, uint32_t series, double step,
 
 #define RATE_ZEROS 5 /* logs in a row: a schedule that ends at 0 logs one */
 
-#define RATE_CELLS 8 /* of the loss since then, */
-#define RATE_ERRORS \
-	4.0 /* whose fall is so many standard errors: the rate is small, and rounded to 0 */
+#define RATE_CELLS 8    /* of the loss since the rate was 0 */
+#define RATE_ERRORS 4.0 /* standard errors of its fall: the rate is small, and rounded to 0 */
 
 enum { RATE_ZERO, RATE_NEGATIVE, RATE_JUMPED };
 
@@ -1783,7 +1782,8 @@ static void look_rate(struct series_monitor *m, uint32_t series, double step, do
 	} else if (!w->zero_run++) {
 		w->zero_step = step;
 		w->rounded |= is_last_digit(before, w->max);
-	} else if (series_open(m, PLIM_CURVES_LEARNING_RATE, series) && falls_on(m, w->zero_step)) {
+	} else if (w->max == 0 && series_open(m, PLIM_CURVES_LEARNING_RATE, series) &&
+		   falls_on(m, w->zero_step)) {
 		w->rounded = 1;
 		series_take_back(m, series_open(m, PLIM_CURVES_LEARNING_RATE, series));
 	}

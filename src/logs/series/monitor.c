@@ -240,8 +240,8 @@ static uint32_t player_against(const struct series_monitor *m, uint32_t series)
  */
 static void temper(struct series_monitor *m, size_t from)
 {
-	for (size_t i = m->findings.n; i-- > from;) {
-		struct series_finding *f = &m->findings.at[i];
+	for (; from < m->findings.n; from++) {
+		struct series_finding *f = &m->findings.at[from];
 		uint32_t reward = reward_of(m), role = m->watches.at[f->series].role, against;
 
 		if ((role != PLIM_ROLE_TRAIN_LOSS && role != PLIM_ROLE_VAL_LOSS) ||
@@ -249,9 +249,7 @@ static void temper(struct series_monitor *m, size_t from)
 			continue;
 		against = player_against(m, f->series);
 		if (role == PLIM_ROLE_VAL_LOSS) {
-			if (against != SERIES_NONE)
-				series_take_back(m, f);
-			m->findings.n -= against != SERIES_NONE && i + 1 == m->findings.n;
+			f->taken_back |= against != SERIES_NONE; /* it stays open: once is enough */
 			continue;
 		}
 		against = against == SERIES_NONE ? reward : against;
