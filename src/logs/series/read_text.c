@@ -1478,6 +1478,7 @@ static void take_section(struct line_reading *g, const char *line, size_t n)
 	for (size_t i = 0; i < RULE_LEAST; i++)
 		if (line[i] != *line || line[n - 1 - i] != *line)
 			return;
+	g->run->headed = true;
 	find_side(line + RULE_LEAST, n - RULE_LEAST, &says);
 	g->run->sections |= says.side == SERIES_TRAINING;
 	if (g->run->sections)

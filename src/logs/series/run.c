@@ -31,6 +31,7 @@ static void end_gap(struct series_run *r)
 	if (r->gap_n)
 		r->gap = (struct series_titles){ 0 };
 	r->gap_n = r->new_titles = r->head_new = r->head_again = 0;
+	r->headed = false;
 }
 
 static void forget_series_run(struct series_run *r)
@@ -644,10 +645,16 @@ void series_row_heading(struct series_run *r, const char *line, size_t n)
 		r->between.at[key] |= bit;
 }
 
-/* A line of the head comes again, and then a row of the first epoch with a value for a step that is not behind one before. */
+/*
+ * Lines of the head, or its heading, come again, and then a step of the first epoch that is not behind the first one, or one
+ * of another number of steps.
+ */
 static bool starts_again(const struct series_run *r, double clock)
 {
-	return r->head_again && r->row_epoch <= r->epoch_first && clock <= r->clock_first &&
+	if (r->head_new >= STARTS && fabs(r->row_of - r->last_of) > 0)
+		return true;
+	return r->head_again >= (r->headed ? 1 : STARTS) && !isnan(r->row_step) &&
+	       r->row_epoch <= r->epoch_first && clock <= r->clock_first &&
 	       r->monitor.watches.at[r->row.at[0].series].last_step >= r->step_base + clock;
 }
 
@@ -673,7 +680,7 @@ static bool look_at_clock(struct series_run *r)
 	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
 	/* A program that starts again prints again what it printed first; one line of that may head each epoch. */
 	anew |= fell && (starts || (r->kind == SERIES_KIND_CSV && r->new_titles));
-	anew |= starts_again(r, clock) || (starts && fabs(r->row_of - r->last_of) > 0);
+	anew |= starts_again(r, clock);
 	falls = fell || (falls && starts);
 	if ((anew || (falls && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
@@ -684,7 +691,6 @@ static bool look_at_clock(struct series_run *r)
 		r->clock_most = clock;
 		r->last_row_step = isnan(r->row_step) ? r->last_row_step : clock;
 	}
-	r->last_of = isnan(r->row_of) ? r->last_of : r->row_of;
 	r->clock_last = clock;
 	r->clock_first = r->clock_first <= clock ? r->clock_first : clock;
 	r->clock_most = r->clock_most >= clock ? r->clock_most : clock;
@@ -816,6 +822,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 		return PLIM_OK;
 	}
 	end_gap(r);
+	r->last_of = isnan(r->row_of) ? r->last_of : r->row_of;
 	look_counter(r);
 	step = series_row_step(r);
 	if (!isnan(r->row_epoch))

@@ -341,6 +341,7 @@ struct series_run {
 	unsigned new_titles; /* and that are new between rows; */
 	unsigned head_new;   /* of those, and of all, lines of the head */
 	unsigned head_again;
+	bool headed;         /* one of them is a heading between marks */
 	const char *counter; /* an unknown name that counts the rows as a step does; NULL: none */
 	double epochs;       /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	bool rounds_from_0;  /* of steps within rounds */
