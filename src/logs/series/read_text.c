@@ -621,7 +621,7 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	bool sided = !t->sided && g->about.side == SERIES_EVALUATION, again = false;
 	struct series_row_value v = { sided ? SERIES_NONE : t->series, value };
 	char name[NAME_BYTES + 32];
-	size_t before = r->row.n, n;
+	size_t before = r->row.n, n = 0;
 
 	/* "accuracy      0.84" of a report, where the training wrote "accuracy: 0.84". */
 	if (t->column && is_marked(r, t))
@@ -629,14 +629,15 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	g->known += t->known;
 	if (g->status || !t->kept)
 		return;
-	n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s", sided ? g->about.word : "",
-			     sided ? " " : "", (int)t->n, t->name);
-	v.series = v.series == SERIES_NONE ? intern_find(&r->monitor.names, name, n) : v.series;
-	for (unsigned k = 2; k < TWICE_MOST && in_row(r, v.series); k++) {
-		n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s %u", sided ? g->about.word : "",
-				     sided ? " " : "", (int)t->n, t->name, k);
+	for (unsigned k = 1; k < TWICE_MOST && (v.series == SERIES_NONE || in_row(r, v.series));
+	     k++) {
+		n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s", sided ? g->about.word : "",
+				     sided ? " " : "", (int)t->n, t->name);
+		again = k > 1;
+		n += again ? (size_t)snprintf(name + n, sizeof(name) - n, " %u", k) : 0;
 		v.series = intern_find(&r->monitor.names, name, n);
-		again = true;
+		if (v.series == INTERN_NONE)
+			break;
 	}
 	g->plain_values |= t->known && !sided && !(t->sided && t->evaluation);
 	g->status = v.series == SERIES_NONE ? series_row_put(r, name, n, value, g->err)
