@@ -1739,7 +1739,7 @@ static void look_plateau(struct series_monitor *m, uint32_t series, double step,
 #define RATE_CELLS 8    /* of the loss since the rate was 0 */
 #define RATE_ERRORS 4.0 /* standard errors of its fall: the rate is small, and rounded to 0 */
 
-enum { RATE_ZERO, RATE_NEGATIVE, RATE_JUMPED };
+enum { RATE_ZERO, RATE_NEGATIVE };
 
 /* 1e-05 behind 7e-05: as few digits as that show a smaller rate as 0. */
 static bool is_last_digit(double rate, double most)

@@ -34,7 +34,6 @@ struct series_name {
 	uint64_t key;  /* the same for a quantity in training and in validation */
 	unsigned
 		player; /* of two that play against each other: 1 generates, 2 judges; 0: neither */
-	bool summary;   /* one number of the whole run, not a curve */
 	bool unknown;   /* no word says what it is */
 	bool counter;   /* its last word is that of a step */
 	bool objective; /* a loss, if the log has no other */
