@@ -1736,7 +1736,35 @@ static void look_plateau(struct series_monitor *m, uint32_t series, double step,
 
 #define RATE_ZEROS 5 /* logs in a row: a schedule that ends at 0 logs one */
 
-enum { RATE_ZERO, RATE_NEGATIVE, RATE_JUMPED };
+#define RATE_CELLS 8    /* of the loss since the rate was 0 */
+#define RATE_ERRORS 4.0 /* standard errors of its fall: the rate is small, and rounded to 0 */
+
+enum { RATE_ZERO, RATE_NEGATIVE };
+
+/* 1e-05 behind 7e-05: as few digits as that show a smaller rate as 0. */
+static bool is_last_digit(double rate, double most)
+{
+	double digit = log10(rate), times = most / rate;
+
+	return rate > 0 && fabs(digit - round(digit)) < 1e-9 && times > 1.5 &&
+	       fabs(times - round(times)) < 1e-6;
+}
+
+/* Does the training loss go on falling from `since` on? */
+static bool falls_on(const struct series_monitor *m, double since)
+{
+	double y[SERIES_CELLS], t;
+	size_t n = 0;
+
+	for (uint32_t i = 0; m->train != SERIES_NONE && i < m->watches.at[m->train].history.n;
+	     i++) {
+		const struct series_cell *c = &m->watches.at[m->train].history.at[i];
+
+		if (c->step >= since)
+			y[n++] = c->mean;
+	}
+	return n >= RATE_CELLS && slope(y, n, 0, &t) < 0 && t < -RATE_ERRORS;
+}
 
 static void look_rate(struct series_monitor *m, uint32_t series, double step, double value)
 {
@@ -1753,9 +1781,14 @@ static void look_rate(struct series_monitor *m, uint32_t series, double step, do
 			series_end(m, PLIM_CURVES_LEARNING_RATE, series, step);
 	} else if (!w->zero_run++) {
 		w->zero_step = step;
+		w->rounded |= is_last_digit(before, w->max);
+	} else if (w->max == 0 && series_open(m, PLIM_CURVES_LEARNING_RATE, series) &&
+		   falls_on(m, w->zero_step)) {
+		w->rounded = 1;
+		series_take_back(m, series_open(m, PLIM_CURVES_LEARNING_RATE, series));
 	}
 	/* For others: it rises again to where it was, as warm restarts do. */
-	if (before > 0 && value > 1.5 * before && value <= 1.01 * w->max && w->points > 3) {
+	if (value > 0 && value > 1.5 * before && value <= 1.01 * w->max && w->points > 3) {
 		w->jump_step = step;
 		w->jumps = 1;
 	}

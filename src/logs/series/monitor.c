@@ -77,9 +77,9 @@ enum plim_status series_monitor_add(struct series_monitor *m, const char *name, 
 		(struct series_watch){ .role = says.role,
 				       .rank = says.rank,
 				       .key = says.key,
-				       .course = says.unknown  ? SERIES_UNTOLD
-						 : says.played ? SERIES_PLAYED
-							       : SERIES_NAMED,
+				       .course = says.played                     ? SERIES_PLAYED
+						 : says.unknown && !says.counter ? SERIES_UNTOLD
+										 : SERIES_NAMED,
 				       .pair = SERIES_NONE,
 				       .first = NAN,
 				       .last = NAN,
@@ -220,31 +220,44 @@ static uint32_t reward_of(const struct series_monitor *m)
 	return SERIES_NONE;
 }
 
-/* Of two losses that play against each other one rises because the other falls: that is information. */
+/* Another loss of the same side that plays against the series; SERIES_NONE: none does. */
+static uint32_t player_against(const struct series_monitor *m, uint32_t series)
+{
+	enum series_player player = player_of(m, series), other;
+
+	for (uint32_t i = 0; i < m->watches.n; i++) {
+		other = player_of(m, i);
+		if (m->watches.at[i].role == m->watches.at[series].role &&
+		    (plays_against(player, other) || plays_against(other, player)))
+			return i;
+	}
+	return SERIES_NONE;
+}
+
+/*
+ * Of two losses that play against each other one rises because the other falls: that is information, and of evaluations
+ * nothing at all.
+ */
 static void temper(struct series_monitor *m, size_t from)
 {
 	for (; from < m->findings.n; from++) {
 		struct series_finding *f = &m->findings.at[from];
-		enum series_player player = player_of(m, f->series);
-		uint32_t reward = reward_of(m);
+		uint32_t reward = reward_of(m), role = m->watches.at[f->series].role, against;
 
-		if (m->watches.at[f->series].role != PLIM_ROLE_TRAIN_LOSS ||
+		if ((role != PLIM_ROLE_TRAIN_LOSS && role != PLIM_ROLE_VAL_LOSS) ||
 		    f->id == PLIM_CURVES_NAN || f->id == PLIM_CURVES_INF)
 			continue;
-		if (reward != SERIES_NONE) {
-			f->severity = PLIM_SEVERITY_INFO;
-			f->other = reward;
-			f->against = 1;
+		against = player_against(m, f->series);
+		if (role == PLIM_ROLE_VAL_LOSS) {
+			f->taken_back |= against != SERIES_NONE; /* it stays open: once is enough */
+			continue;
 		}
-		for (uint32_t i = 0; i < m->watches.n; i++)
-			if (m->watches.at[i].role == PLIM_ROLE_TRAIN_LOSS &&
-			    (plays_against(player, player_of(m, i)) ||
-			     plays_against(player_of(m, i), player))) {
-				f->severity = PLIM_SEVERITY_INFO;
-				f->other = i;
-				f->against = 1;
-				break;
-			}
+		against = against == SERIES_NONE ? reward : against;
+		if (against == SERIES_NONE)
+			continue;
+		f->severity = PLIM_SEVERITY_INFO;
+		f->other = against;
+		f->against = 1;
 	}
 }
 

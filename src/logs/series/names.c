@@ -148,13 +148,13 @@ static const char objectives[] =
 	"tweedienloglik coxnloglik aftnloglik multirmse rmsewithuncertainty queryrmse querysoftmax "
 	"cewords querycrossentropy pairlogit pairlogitpairwise";
 
-/* "dice loss" and "loss_iou" are losses, "Loss/accuracy" is a metric. */
-static bool is_loss_of(const struct words *w, const char *metrics)
+/* "mse_loss", "dice loss" and "loss_iou" are losses, "Loss/accuracy" is a metric. */
+static bool is_loss_of(const struct words *w, enum plim_role role, const char *metrics)
 {
 	size_t metric = WORDS, loss = 0;
 
-	if (!has_any(w, losses))
-		return false;
+	if (!has_any(w, losses) || role != PLIM_ROLE_METRIC)
+		return role == PLIM_ROLE_ERROR && has_any(w, losses);
 	for (size_t i = 0; i < w->n; i++) {
 		metric = metric == WORDS && in_list(w->at[i], metrics) ? i : metric;
 		loss = in_list(w->at[i], losses) ? i : loss;
@@ -180,6 +180,13 @@ static bool is_objective(const struct words *w)
 	return k < WORD_BYTES && in_list(joined, objectives);
 }
 
+/* "valid_num_updates", "eval_step": a count, whatever else it says. */
+static bool is_counter(const struct words *w)
+{
+	return w->n && in_list(w->at[w->n - 1],
+			       "step steps iter iters iteration iterations update updates");
+}
+
 static void find_role(const struct words *w, bool eval, bool train, struct series_name *out)
 {
 	enum plim_role loss = eval ? PLIM_ROLE_VAL_LOSS : PLIM_ROLE_TRAIN_LOSS;
@@ -187,9 +194,7 @@ static void find_role(const struct words *w, bool eval, bool train, struct serie
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (has_any(w, rows[i].one) && (!rows[i].two || has_any(w, rows[i].two)) &&
 		    (rows[i].side != EVALUATION || eval || !train)) {
-			out->role = rows[i].role == PLIM_ROLE_METRIC && is_loss_of(w, rows[i].one)
-					    ? loss
-					    : rows[i].role;
+			out->role = is_loss_of(w, rows[i].role, rows[i].one) ? loss : rows[i].role;
 			out->played = rows[i].side == PLAYED && !eval;
 			return;
 		} else if (rows[i].role == PLIM_ROLE_ERROR && has_any(w, rows[i].one)) {
@@ -241,6 +246,7 @@ struct series_name series_name_of(const char *name, size_t n)
 	eval = has_any(&w, evaluation) || has_any(&w, evaluating);
 	train = has_any(&w, training);
 	find_role(&w, eval, train, &out);
+	out.counter = is_counter(&w);
 	out.objective |= out.unknown && (is_objective(&parts) || has_any(&w, "cost costs"));
 	out.side = eval ? SERIES_EVALUATION : train ? SERIES_TRAINING : SERIES_NO_SIDE;
 	out.player = has_any(&w, "discriminator disc") ? SERIES_JUDGES_ALL
@@ -299,12 +305,32 @@ static const char *behind_slash(const char *name, size_t *n)
 	return slash ? slash + 1 : name;
 }
 
+/* "valid_num_updates": the part behind a word of a side. */
+static const char *behind_side(const char *name, size_t *n)
+{
+	const char *end = memchr(name, '_', *n);
+	size_t k = end ? (size_t)(end - name) : 0;
+
+	if (!series_side_of(name, k))
+		return name;
+	*n -= k + 1;
+	return end + 1;
+}
+
 static unsigned place_in(const struct known_name *list, size_t count, const char *name, size_t n)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (list[i].n == n && !strncasecmp(name, list[i].at, n))
 			return i + 1;
 	return 0;
+}
+
+bool series_counts_updates(const char *name, size_t n)
+{
+	struct words w;
+
+	cut_name(name, n, &w);
+	return is_counter(&w) && has_any(&w, "num global total updates training");
 }
 
 unsigned series_is_step(const char *name, size_t n)
@@ -317,9 +343,14 @@ unsigned series_is_step(const char *name, size_t n)
 		NAME("global step"),  NAME("training_step"), NAME("total_timesteps"),
 		NAME("episode"),      NAME("steps"), /* next to an episode: how long it was */
 	};
+	unsigned rank;
 
 	name = behind_slash(name, &n);
-	return place_in(steps, sizeof(steps) / sizeof(*steps), name, n);
+	rank = place_in(steps, sizeof(steps) / sizeof(*steps), name, n);
+	name = behind_side(name, &n);
+	if (!rank && series_counts_updates(name, n))
+		rank = place_in(steps, sizeof(steps) / sizeof(*steps), name, n);
+	return rank;
 }
 
 bool series_is_epoch(const char *name, size_t n)
@@ -357,6 +388,14 @@ bool series_is_time(const char *name, size_t n)
 						   NAME("created_at"), NAME("time_unix") };
 
 	return place_in(times, sizeof(times) / sizeof(*times), name, n);
+}
+
+bool series_names_side(const char *name, size_t n)
+{
+	struct words w;
+
+	cut_name(name, n, &w);
+	return has_any(&w, "mode split phase stage type kind event set subset part partition");
 }
 
 enum plim_role plim_role_of(const char *name)

@@ -26,8 +26,8 @@ struct reading {
 	bool later;    /* an object came before */
 	bool row;      /* within a row, whose names begin behind those of its array: */
 	size_t titled;
-	bool named; /* an array of rows came before, behind the key: */
-	char key[PREFIX];
+	bool named;                      /* an array of rows came before, behind the key: */
+	char key[PREFIX], title[PREFIX]; /* the title is that of the array that is being read */
 };
 
 /* Members of a state that are not a row. */
@@ -115,16 +115,12 @@ static enum plim_status element(struct reading *g, unsigned at, double number, s
 	return st;
 }
 
-/* Rows of another array are of another phase, or side. */
-static void begin_rows(struct reading *g)
+/* Rows of another array are of another phase, or side, if those before had values, too. */
+static void end_rows(struct reading *g)
 {
-	struct series_run *r = g->in->run;
-
-	r->titles |= g->named && strcmp(g->key, g->prefix) != 0;
-	if (r->titled)
-		series_row_restart(r);
+	g->in->run->titles |= g->named && strcmp(g->key, g->title) != 0;
 	g->named = true;
-	memcpy(g->key, g->prefix, g->prefix_n + 1);
+	memcpy(g->key, g->title, sizeof(g->key));
 }
 
 /* {"history": {"loss": [0.9, 0.8]}}: of a name that is known, or says the side; a line of many may hold any list. */
@@ -146,51 +142,6 @@ static bool json_number_of(const struct json_token *t, double *out)
 	return t->kind == JSON_STRING && t->n && series_number(t->string, t->n, out) == t->n;
 }
 
-/* An array behind a key: rows, or one series. */
-static enum plim_status array(struct reading *g, struct plim_err *err)
-{
-	struct series_run *r = g->in->run;
-	bool row = g->lines && g->depth == 1;
-	struct series_lists *held = g->depth > 1 || row ? &g->deep : &g->held;
-	size_t row_n = r->row.n, held_n = held->held.n;
-	struct json_token t;
-	uint32_t series = SERIES_NONE;
-	double at = 0, number;
-	unsigned list = 0;
-	bool begun = false;
-	enum plim_status st = json_next(&g->json, &t, err);
-
-	for (; !st && t.kind != JSON_ARRAY_END; st = st ? st : json_next(&g->json, &t, err)) {
-		if (t.kind == JSON_OBJECT) {
-			g->document = true;
-			if (!begun && !g->row)
-				begin_rows(g);
-			begun = true;
-			st = json_row(g, err);
-		} else if (t.kind == JSON_ARRAY) {
-			st = json_skip(&g->json, &t, err);
-		} else if (json_number_of(&t, &number)) {
-			if (row)
-				st = element(g, list++, number, err);
-			if (row && g->later)
-				continue;
-			if (!g->prefix_n)
-				r->single++;
-			else if (series == SERIES_NONE &&
-				 (g->depth == 1 || r->column || is_deep_series(g)))
-				st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
-			if (!st && series != SERIES_NONE)
-				st = series_hold(r, held, series, ++at, number, err);
-		}
-	}
-	/* Too long for a part of a row: "best": 0.3, "losses": [0.9, 0.8 ...] of the only document. */
-	if (list > LIST_MOST && !g->later)
-		r->row.n = row_n;
-	else if (row)
-		held->held.n = held_n;
-	return st;
-}
-
 /* "finetune/epoch" is an epoch. */
 static enum plim_status put_member(struct reading *g, double number, struct plim_err *err)
 {
@@ -201,6 +152,70 @@ static enum plim_status put_member(struct reading *g, double number, struct plim
 	    !series_is_time(name, n))
 		return series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
 	return series_row_put(g->in->run, name, n, number, err);
+}
+
+/* A number of a list, the `at`th, that is not its only one: of a series, or of a row. */
+static enum plim_status list_number(struct reading *g, struct series_lists *held, bool row,
+				    unsigned at, double number, struct plim_err *err)
+{
+	struct series_run *r = g->in->run;
+	uint32_t series = SERIES_NONE;
+	enum plim_status st = row ? element(g, at - 1, number, err) : PLIM_OK;
+
+	if (st || (row && g->later))
+		return st;
+	if (!g->prefix_n)
+		r->single++;
+	else if (g->depth == 1 || r->column || is_deep_series(g))
+		st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
+	return st || series == SERIES_NONE ? st : series_hold(r, held, series, at, number, err);
+}
+
+/* An array behind a key: rows, or one series; a list of one number in an object is that number. */
+static enum plim_status array(struct reading *g, struct plim_err *err)
+{
+	struct series_run *r = g->in->run;
+	bool row = g->lines && g->depth == 1, begun = false;
+	uint64_t rows = r->rows;
+	struct series_lists *held = g->depth > 1 || row ? &g->deep : &g->held;
+	size_t row_n = r->row.n, held_n = held->held.n;
+	struct json_token t;
+	double number, first = NAN;
+	unsigned list = 0;
+	enum plim_status st = json_next(&g->json, &t, err);
+
+	for (; !st && t.kind != JSON_ARRAY_END; st = st ? st : json_next(&g->json, &t, err)) {
+		if (t.kind == JSON_OBJECT) {
+			g->document = true;
+			if (!begun && !g->row) {
+				memcpy(g->title, g->prefix, g->prefix_n + 1);
+				if (r->titled)
+					series_row_restart(r);
+			}
+			begun = true;
+			st = json_row(g, err);
+		} else if (t.kind == JSON_ARRAY) {
+			st = json_skip(&g->json, &t, err);
+		} else if (json_number_of(&t, &number)) {
+			if (++list == 1 && g->prefix_n) {
+				first = number;
+				continue;
+			}
+			if (list == 2 && g->prefix_n)
+				st = list_number(g, held, row, 1, first, err);
+			st = st ? st : list_number(g, held, row, list, number, err);
+		}
+	}
+	if (begun && !g->row && r->rows > rows)
+		end_rows(g);
+	if (!st && list == 1 && g->prefix_n)
+		return put_member(g, first, err);
+	/* Too long for a part of a row: "best": 0.3, "losses": [0.9, 0.8 ...] of the only document. */
+	if (list > LIST_MOST && !g->later)
+		r->row.n = row_n;
+	else if (row)
+		held->held.n = held_n;
+	return st;
 }
 
 static enum plim_status member(struct reading *g, size_t before, const struct json_token *t,
@@ -217,7 +232,9 @@ static enum plim_status member(struct reading *g, size_t before, const struct js
 		return object(g, err);
 	if (t->kind == JSON_OBJECT)
 		return json_skip(&g->json, t, err);
-	st = take_fact(g, key, (size_t)(g->prefix + g->prefix_n - key), t, err);
+	if (t->kind == JSON_STRING)
+		series_row_says(g->in->run, key, strlen(key), t->string, t->n);
+	st = take_fact(g, key, strlen(key), t, err);
 	if (!st && json_number_of(t, &number)) {
 		g->lines |= g->depth == 1;
 		st = put_member(g, number, err);

@@ -209,6 +209,7 @@ struct table {
 	const char *header;
 	size_t header_n;
 	char delimiter;
+	bool sided; /* a column may say of which side a row is */
 	VEC(struct column) columns;
 };
 
@@ -222,8 +223,10 @@ static enum plim_status read_line_header(struct series_run *r, const char *heade
 	*t = (struct table){ .header = header,
 			     .header_n = strlen(header),
 			     .delimiter = series_delimiter(header, strlen(header)) };
-	while (!st && next_cell(&p, header + t->header_n, t->delimiter, &c.name))
+	while (!st && next_cell(&p, header + t->header_n, t->delimiter, &c.name)) {
+		t->sided |= series_names_side(c.name.at, c.name.n);
 		st = vec_push(r->mem, &t->columns, c, err);
+	}
 	return st;
 }
 
@@ -249,6 +252,9 @@ static enum plim_status take_line(struct series_run *r, struct table *t, struct 
 	enum plim_status st = PLIM_OK;
 
 	series_row_begin(r);
+	for (size_t i = 0; t->sided && i < t->columns.n; i++)
+		series_row_says(r, t->columns.at[i].name.at, t->columns.at[i].name.n,
+				t->columns.at[i].cell.at, t->columns.at[i].cell.n);
 	for (size_t i = 0; !st && i < t->columns.n; i++) {
 		struct column *c = &t->columns.at[i];
 		struct series_row_value v = { c->series, 0 };
@@ -264,7 +270,7 @@ static enum plim_status take_line(struct series_run *r, struct table *t, struct 
 						INTERN_NONE;
 			continue;
 		}
-		st = c->series == SERIES_NONE
+		st = c->series == SERIES_NONE || t->sided
 			     ? series_row_put(r, c->name.at, c->name.n, v.value, err)
 			     : vec_push(r->mem, &r->row, v, err);
 		if (r->row.n > before) {

@@ -234,15 +234,20 @@ void series_patterns_free(struct series_patterns *p)
 
 /* ---- numbers with the words before them ---- */
 
+/* A side, and the word that says it. */
+struct text_side {
+	enum series_side side;
+	char word[16];
+};
+
 /* What the text between two numbers says of the second; a log has the same texts in each line. */
 struct told {
 	char name[NAME_BYTES]; /* of the number; kept: it is worth keeping */
 	char loose
 		[NAME_BYTES]; /* a loss or metric that is named before: "loss at epoch 3 is 2.9" */
-	char word[16];        /* that says whether it is about evaluation */
 	size_t n;
-	enum series_side side; /* what follows is about */
-	uint32_t series;       /* that its values go to; SERIES_NONE: none yet */
+	struct text_side about; /* what follows is about */
+	uint32_t series;        /* that its values go to; SERIES_NONE: none yet */
 	bool kept, known, link, metric, step;
 	bool bare;              /* "train=2.5": a side, and nothing that says of what */
 	bool column;            /* nothing but wide space is between the name and the number */
@@ -280,18 +285,16 @@ struct line_reading {
 	double epoch; /* of a line "Epoch 3/10", for the lines that follow */
 	unsigned known;
 	/* of a line */
-	enum series_side side; /* as the log said last, and by which word */
-	char word[16];
+	struct text_side about;    /* as the log said last */
 	char loose[NAME_BYTES];    /* a name that waits for its number */
 	bool bar;                  /* the line is one of a progress bar */
 	bool new_words;            /* no line before had a text of this one */
 	bool put;                  /* the number before is a value of the row */
 	bool inside, plain_values; /* "[3/10]" of an evaluation; values of training */
 	/* of several lines */
-	enum series_side heading; /* "Test Error:" is about the line that follows */
-	char heading_word[16];
-	enum series_side lasting; /* "Eval epoch: 3" is about those that follow without a step */
-	char lasting_word[16];
+	struct text_side heading; /* "Test Error:" is about the line that follows */
+	struct text_side lasting; /* "Eval epoch: 3" is about those that follow without a step */
+	struct text_side below;   /* "=== Validation Loss ===" is about all that follow */
 	struct columns table;
 	uint64_t line_at, row_at; /* offsets of a line, and of the first line of its row */
 	size_t counter;           /* bytes of "[007", once it has been seen */
@@ -457,7 +460,7 @@ static void find_loose(const char *text, size_t n, char *loose)
 }
 
 /* Whole words of a text that tell whether it is about training or evaluation: "test epoch:", "Epoch(val)". */
-static void find_side(const char *text, size_t n, struct told *t)
+static void find_side(const char *text, size_t n, struct text_side *about)
 {
 	const char *end = text + n;
 
@@ -470,10 +473,10 @@ static void find_side(const char *text, size_t n, struct told *t)
 		if (p > word) {
 			side = series_side_of(word, (size_t)(p - word));
 			if (side) {
-				t->side = side;
-				(void)snprintf(t->word, sizeof(t->word), "%.*s", (int)(p - word),
-					       word);
-				for (char *c = t->word; *c; c++)
+				about->side = side;
+				(void)snprintf(about->word, sizeof(about->word), "%.*s",
+					       (int)(p - word), word);
+				for (char *c = about->word; *c; c++)
 					*c = (char)tolower((unsigned char)*c);
 			}
 		} else {
@@ -510,7 +513,9 @@ static void weigh(struct told *t)
 	t->known = says.role != PLIM_ROLE_OTHER && says.role != PLIM_ROLE_MEMORY &&
 		   says.role != PLIM_ROLE_LEARNING_RATE;
 	t->metric = says.role == PLIM_ROLE_METRIC;
-	t->sided = (!(1u << says.role & VALUED) && !says.objective) || says.side != SERIES_NO_SIDE;
+	t->sided = (!(1u << says.role & VALUED) && !says.objective &&
+		    !(says.unknown && says.player)) ||
+		   says.side != SERIES_NO_SIDE;
 	t->evaluation = says.side == SERIES_EVALUATION;
 }
 
@@ -538,7 +543,7 @@ static struct told tell_text_line(const char *text, size_t n)
 		    (named >= 3 && !strncasecmp(name + named - 3, "was", 3));
 
 	memcpy(t.name, name, named);
-	find_side(text, n, &t);
+	find_side(text, n, &t.about);
 	if (!(1u << role & VALUED) || verb)
 		find_loose(text, n, t.loose);
 	if (verb && t.loose[0]) {
@@ -587,6 +592,8 @@ static struct told *told_of(struct line_reading *g, const char *text, size_t n, 
 	return room;
 }
 
+#define TWICE_MOST 10 /* values of one name in a line */
+
 /* Has the name had values with a mark between it and the number? */
 static bool is_marked(const struct series_run *r, const struct told *t)
 {
@@ -595,13 +602,26 @@ static bool is_marked(const struct series_run *r, const struct told *t)
 	return series != INTERN_NONE && r->curves.at[series].marked;
 }
 
-/* A value of the name; one that shows no side is what the line is about. */
+/* Has the row a value of the series? */
+static bool in_row(const struct series_run *r, uint32_t series)
+{
+	for (size_t i = 0; series != INTERN_NONE && i < r->row.n; i++)
+		if (r->row.at[i].series == series)
+			return true;
+	return false;
+}
+
+/*
+ * A value of the name; one that shows no side is what the line is about.  "a: acc 0.5, b: acc 0.6": the second is not of the
+ * same series.
+ */
 static void put_named(struct line_reading *g, struct told *t, double value)
 {
 	struct series_run *r = g->run;
-	struct series_row_value v = { t->series, value };
-	char name[NAME_BYTES + 17];
-	size_t before = r->row.n;
+	bool sided = !t->sided && g->about.side == SERIES_EVALUATION, again = false;
+	struct series_row_value v = { sided ? SERIES_NONE : t->series, value };
+	char name[NAME_BYTES + 32];
+	size_t before = r->row.n, n = 0;
 
 	/* "accuracy      0.84" of a report, where the training wrote "accuracy: 0.84". */
 	if (t->column && is_marked(r, t))
@@ -609,16 +629,20 @@ static void put_named(struct line_reading *g, struct told *t, double value)
 	g->known += t->known;
 	if (g->status || !t->kept)
 		return;
-	if (!t->sided && g->side == SERIES_EVALUATION) {
-		int n = snprintf(name, sizeof(name), "%s %.*s", g->word, (int)t->n, t->name);
-
-		g->status = series_row_put(r, name, (size_t)n, value, g->err);
-		return;
+	for (unsigned k = 1; k < TWICE_MOST && (v.series == SERIES_NONE || in_row(r, v.series));
+	     k++) {
+		n = (size_t)snprintf(name, sizeof(name), "%s%s%.*s", sided ? g->about.word : "",
+				     sided ? " " : "", (int)t->n, t->name);
+		again = k > 1;
+		n += again ? (size_t)snprintf(name + n, sizeof(name) - n, " %u", k) : 0;
+		v.series = intern_find(&r->monitor.names, name, n);
+		if (v.series == INTERN_NONE)
+			break;
 	}
-	g->plain_values |= t->known && !(t->sided && t->evaluation);
-	g->status = t->series == SERIES_NONE ? series_row_put(r, t->name, t->n, value, g->err)
-					     : vec_push(r->mem, &r->row, v, g->err);
-	if (r->row.n > before) {
+	g->plain_values |= t->known && !sided && !(t->sided && t->evaluation);
+	g->status = v.series == SERIES_NONE ? series_row_put(r, name, n, value, g->err)
+					    : vec_push(r->mem, &r->row, v, g->err);
+	if (r->row.n > before && !sided && !again) {
 		t->series = r->row.at[before].series;
 		r->curves.at[t->series].marked |= !t->column;
 	}
@@ -678,8 +702,8 @@ static size_t with_commas(const char *at, size_t n, size_t took, bool counts, do
 	return series_number(copy, k, value) + (counts ? groups : 0);
 }
 
-/* "[ 10/196]": is it within something that goes on? */
-static bool is_inside(const char *line, const char *at, const char *end)
+/* "[ 10/196]", "(4/5000):" before any value: is it within something that goes on? */
+static bool is_inside(const struct series_run *r, const char *line, const char *at, const char *end)
 {
 	const char *p = at;
 	double first, last;
@@ -687,7 +711,7 @@ static bool is_inside(const char *line, const char *at, const char *end)
 
 	while (p > line && p[-1] == ' ')
 		p--;
-	if (p == line || p[-1] != '[')
+	if (p == line || (p[-1] != '[' && (p[-1] != '(' || r->row.n)))
 		return false;
 	took = series_number(at, (size_t)(end - at), &first);
 	if (!took || at + took >= end || at[took] != '/')
@@ -759,6 +783,12 @@ static size_t name_behind(const struct told *t, const char *says, const char *p,
 									    : 0;
 }
 
+/* Not a whole number, or "2.0". */
+static bool is_fraction(const char *says, const char *p, double value)
+{
+	return value != floor(value) || memchr(says, '.', (size_t)(p - says));
+}
+
 static void take_number(struct line_reading *g, const char *line, const char *gap, const char *says,
 			const char **behind, const char *end, double value)
 {
@@ -767,21 +797,18 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	const char *p = *behind;
 	size_t before;
 
-	t->fractions += value != floor(value);
+	t->fractions += is_fraction(says, p, value);
 	if (!g->status && t->fractions == SERIES_RECURS)
 		g->status = series_run_keep(g->run, g->line.at, g->line.n, &t->line, g->err);
 	if (!g->status && is_batch_of(t, p, end))
 		t = told_of(g, "step ", 5, &room);
 	if (g->status)
 		return;
-	if (t->step && g->lasting) {
-		g->side = g->side == g->lasting ? SERIES_NO_SIDE : g->side;
-		g->lasting = SERIES_NO_SIDE;
+	if (t->step && g->lasting.side) {
+		g->about = g->about.side == g->lasting.side ? g->below : g->about;
+		g->lasting.side = SERIES_NO_SIDE;
 	}
-	if (t->side) {
-		g->side = t->side;
-		memcpy(g->word, t->word, sizeof(g->word));
-	}
+	g->about = t->about.side ? t->about : g->about;
 	if (p < end && *p == ',' && says > line && says[-1] != '[' && says[-1] != ',')
 		*behind = says + with_commas(says, (size_t)(end - says), (size_t)(p - says),
 					     t->step, &value);
@@ -801,7 +828,7 @@ static void take_number(struct line_reading *g, const char *line, const char *ga
 	/* Of a metric that is named before, or a count. */
 	if (t->bare && (g->loose[0] || !memchr(says, '.', (size_t)(p - says))))
 		return;
-	if (t->average && g->inside && g->side == SERIES_EVALUATION && g->put)
+	if (t->average && g->inside && g->about.side == SERIES_EVALUATION && g->put)
 		g->run->row.at[g->run->row.n - 1].value = value;
 	if (t->loose[0])
 		memcpy(g->loose, t->loose, sizeof(g->loose));
@@ -859,9 +886,11 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 
 	/* "[64/1000 (6%)]", but "[05/12 10:00:00]" is a date. */
 	behind = p + 1 + took;
-	if (end - behind < 2 || (*behind != ']' && memcmp(behind, " (", 2) != 0) || r->no_steps ||
-	    told_of(g, gap, (size_t)(says - gap), &room)->n)
+	if (end - behind < 2 ||
+	    (*behind != ']' && memcmp(behind, "):", 2) != 0 && memcmp(behind, " (", 2) != 0) ||
+	    r->no_steps || told_of(g, gap, (size_t)(says - gap), &room)->n)
 		return;
+	r->row_of = of;
 	if (isnan(r->row_step))
 		r->row_step = value;
 	else if (r->row_rank == UNNAMED)
@@ -910,8 +939,7 @@ static bool is_evaluate(struct line_reading *g, const char *p, const char *end)
 	}
 	if (of == g->bar_length)
 		return false;
-	g->side = SERIES_EVALUATION;
-	(void)snprintf(g->word, sizeof(g->word), "evaluate");
+	g->about = (struct text_side){ SERIES_EVALUATION, "evaluate" };
 	return true;
 }
 
@@ -945,11 +973,7 @@ static size_t take_joined(struct line_reading *g, const char *line, const char *
 		took++;
 	if (p + took < end && p[took] != '/' && text_line_is_word((unsigned char)p[took]))
 		return 0;
-	find_side(gap, (size_t)(word - gap), &t);
-	if (t.side) {
-		g->side = t.side;
-		memcpy(g->word, t.word, sizeof(g->word));
-	}
+	find_side(gap, (size_t)(word - gap), &g->about);
 	memcpy(t.name, word, t.n);
 	weigh(&t);
 	series_number(p, took, &value);
@@ -989,7 +1013,7 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 			if (value > 0)
 				put_text_line(g, "step", 4, value, true);
 		}
-		if (says > line && is_inside(line, says, end)) {
+		if (says > line && is_inside(g->run, line, says, end)) {
 			g->inside = true;
 			take_place(g, gap, says, p, end, value);
 		}
@@ -1269,7 +1293,7 @@ static bool take_block(struct line_reading *g, const char *line, size_t n)
 					       (int)name.n, name.at);
 			k = snprintf(full, sizeof(full), "%s%.*s", g->section, (int)name.n,
 				     name.at);
-			g->side = SERIES_NO_SIDE;
+			g->about.side = SERIES_NO_SIDE;
 			if (took && k > 0 && (size_t)k < sizeof(full))
 				put_text_line(g, full, (size_t)k, value, true);
 			return true;
@@ -1336,6 +1360,15 @@ static void look_for_clock(struct line_reading *g, bool clocked)
 
 #define CLOCKED_LEAST 5
 
+/* Were values with a step and without one found to be of two kinds? */
+static bool is_stepped_only(const struct series_run *r, uint32_t series)
+{
+	const struct intern *names = &r->monitor.names;
+
+	return r->stepped_only.n && intern_find(&r->stepped_only, names->at[series].bytes,
+						names->at[series].n) != INTERN_NONE;
+}
+
 /* "Loss: 0.4" behind a training whose lines were all "epoch 3, loss: 0.5": not of its course. */
 static void drop_behind(struct series_run *r, bool clocked)
 {
@@ -1344,7 +1377,8 @@ static void drop_behind(struct series_run *r, bool clocked)
 	for (size_t i = 0; i < r->row.n; i++) {
 		struct series_curve *c = &r->curves.at[r->row.at[i].series];
 
-		if (!clocked && c->clocked >= CLOCKED_LEAST && !c->unclocked) {
+		if (!clocked && ((c->clocked >= CLOCKED_LEAST && !c->unclocked) ||
+				 is_stepped_only(r, r->row.at[i].series))) {
 			r->behind++;
 			continue;
 		}
@@ -1358,7 +1392,7 @@ static void drop_behind(struct series_run *r, bool clocked)
 static void end_row(struct line_reading *g)
 {
 	struct series_run *r = g->run;
-	bool evaluation = !g->plain_values && g->side == SERIES_EVALUATION;
+	bool evaluation = !g->plain_values && g->about.side == SERIES_EVALUATION;
 	uint64_t copies = r->copies;
 
 	if (g->status || !g->known || !r->row.n) {
@@ -1371,8 +1405,8 @@ static void end_row(struct line_reading *g)
 		g->epoch = r->row_epoch;
 	else
 		r->row_epoch = g->epoch;
-	/* Batches of an evaluation are counted anew: no steps of the training. */
-	if (evaluation && (g->inside || r->row_step < r->last_row_step))
+	r->row_side = evaluation ? SERIES_EVALUATION : SERIES_NO_SIDE;
+	if (evaluation && g->inside)
 		r->row_step = NAN;
 	r->files.at[0].rows++;
 	for (size_t i = 0; i < r->row.n; i++)
@@ -1428,20 +1462,44 @@ static size_t head_with_bar(const char *line, size_t n)
 	return names_of(line, n, false, names, &known) >= HEAD_NAMES && known ? n : 0;
 }
 
+#define RULE_LEAST 3 /* marks on both sides of a heading */
+
+/*
+ * "=== Validation Loss (12:00:01) ===": between marks, it parts what is below from what was before.  If the training has no
+ * such heading, what is below ends with the next step.
+ */
+static void take_section(struct line_reading *g, const char *line, size_t n)
+{
+	struct text_side says = { 0 };
+
+	while (n && isspace((unsigned char)line[n - 1]))
+		n--;
+	if (n <= 2 * RULE_LEAST || !strchr("=-*#", *line))
+		return;
+	for (size_t i = 0; i < RULE_LEAST; i++)
+		if (line[i] != *line || line[n - 1 - i] != *line)
+			return;
+	g->run->headed = true;
+	find_side(line + RULE_LEAST, n - RULE_LEAST, &says);
+	g->run->sections |= says.side == SERIES_TRAINING;
+	if (g->run->sections)
+		g->below = says;
+	else if (says.side)
+		g->lasting = says;
+}
+
 /* A line of words only: the head of a table, or a heading. */
 static void take_words(struct line_reading *g, const char *line, size_t n)
 {
-	struct told says = { 0 };
-
 	series_row_heading(g->run, line, n);
 	take_header(g, line, n);
+	take_section(g, line, n);
 	while (n && isspace((unsigned char)line[n - 1]))
 		n--;
 	if (!n || line[n - 1] != ':')
 		return;
-	find_side(line, n, &says);
-	g->heading = says.side;
-	memcpy(g->heading_word, says.word, sizeof(g->heading_word));
+	g->heading.side = SERIES_NO_SIDE;
+	find_side(line, n, &g->heading);
 }
 
 /* A head with a bar behind it, or settings. */
@@ -1482,6 +1540,8 @@ static size_t next_counter(struct line_reading *g, const char *line, size_t n)
 {
 	double value;
 
+	if (!g->counter)
+		(void)counter_at(g, line, n, &value); /* of the first line */
 	for (size_t i = 1; g->counter && i < n; i++) {
 		const char *open = memchr(line + i, '[', n - i);
 
@@ -1777,8 +1837,7 @@ static void keep_epoch(struct line_reading *g)
 	g->fresh = g->run->row_epoch != g->epoch;
 	g->clock_at = g->clock_at ? g->clock_at : g->line_at;
 	g->epoch = g->run->row_epoch;
-	g->lasting = g->side;
-	memcpy(g->lasting_word, g->word, sizeof(g->word));
+	g->lasting = g->about;
 }
 
 /* Of lines of numbers only, that nothing names. */
@@ -1824,6 +1883,7 @@ static void keep_line(struct line_reading *g, const char *line, size_t n)
 	if (isnan(g->run->row_epoch) || g->run->row.n)
 		series_row_heading(g->run, line, n);
 	take_header(g, line, n);
+	take_section(g, line, n);
 	g->run->bare += is_bare(line, n);
 	keep_unread(g, line, n);
 }
@@ -1861,9 +1921,8 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 	g->row_at = g->line_at;
 	g->known = 0;
 	g->inside = g->plain_values = g->bar = g->put = g->new_words = false;
-	g->side = g->heading ? g->heading : g->lasting;
-	memcpy(g->word, g->heading ? g->heading_word : g->lasting_word, sizeof(g->word));
-	g->heading = SERIES_NO_SIDE;
+	g->about = g->heading.side ? g->heading : g->lasting.side ? g->lasting : g->below;
+	g->heading.side = SERIES_NO_SIDE;
 	counter = counter_at(g, line, n, &counted);
 	if (counter)
 		put_text_line(g, "epoch", 5, counted, true);
@@ -1929,21 +1988,33 @@ static bool has_both_sides(const struct line_reading *g)
 	return false;
 }
 
-/* The name without a meaning that most lines have, if half as many as were read; else lines of numbers, if they are as many. */
+/* Has a text of the line a name without a meaning, that as many lines have? */
+static bool is_unread(const struct told *t, uint64_t least)
+{
+	struct series_name says;
+
+	if (!t->n || !t->line || t->known || t->step || t->fractions < least)
+		return false;
+	says = series_name_of(t->name, t->n);
+	return says.unknown && says.side != SERIES_EVALUATION;
+}
+
+#define UNREAD_MOST 3 /* names that are shown */
+
+/* The names without a meaning that most lines have, if half as many as were read; else lines of numbers, if they are as many. */
 static void name_unread(struct line_reading *g)
 {
 	struct series_run *r = g->run;
 	uint64_t least = r->rows / 2 > SERIES_RECURS ? r->rows / 2 : SERIES_RECURS;
 	const struct told *most = NULL;
+	char names[UNREAD_MOST * (NAME_BYTES + 4)];
+	size_t k = 0;
 
 	for (size_t i = 0; i < g->told.n; i++) {
 		const struct told *t = &g->told.at[i];
 
 		series_run_suppose(r, series_name_of(t->name, t->n), t->fractions);
-		if (t->n && t->line && !t->known && !t->step &&
-		    t->fractions >= (most ? most->fractions + 1 : least) &&
-		    series_name_of(t->name, t->n).unknown &&
-		    series_name_of(t->name, t->n).side != SERIES_EVALUATION)
+		if (is_unread(t, most ? most->fractions + 1 : least))
 			most = t;
 	}
 	if (!most && r->unread_lines < least)
@@ -1952,10 +2023,16 @@ static void name_unread(struct line_reading *g)
 		return;
 	r->unread = most->line;
 	r->unread_lines = 0;
-	for (size_t i = 0; i < g->told.n; i++)
-		if (g->told.at[i].n == most->n && !memcmp(g->told.at[i].name, most->name, most->n))
-			r->unread_lines += 1 + g->told.at[i].fractions; /* and the first */
-	g->status = series_run_keep(r, most->name, most->n, &r->unread_name, g->err);
+	for (size_t i = 0, count = 0; i < g->told.n; i++) {
+		const struct told *t = &g->told.at[i];
+
+		if (t->n == most->n && !memcmp(t->name, most->name, most->n))
+			r->unread_lines += 1 + t->fractions; /* and the first */
+		if (is_unread(t, most->fractions) && count++ < UNREAD_MOST)
+			k += (size_t)snprintf(names + k, sizeof(names) - k, "%s%.*s",
+					      k ? "', '" : "", (int)t->n, t->name);
+	}
+	g->status = series_run_keep(r, names, k, &r->unread_name, g->err);
 }
 
 /* Of a log without a known name: the two others that most lines have. */
@@ -1987,17 +2064,19 @@ static void name_unknown(struct line_reading *g)
 
 /*
  * "Optimizer: SGD, accuracy: 0.9", "Optimizer: Adam, accuracy: 0.8": a training repeats its words.  Without a step, values of
- * lines that mostly do not are results.
+ * lines that mostly do not are results; so are values that are all at one step.
  */
 static void drop_results(struct series_run *r)
 {
-	if (r->rows_step || !isnan(r->last_epoch))
-		return;
+	bool clock = r->rows_step || !isnan(r->last_epoch);
+
 	for (uint32_t i = 0; i < r->curves.n; i++) {
 		const struct series_curve *c = &r->curves.at[i];
+		const struct series_watch *w = &r->monitor.watches.at[i];
 
-		if (c->role_given || c->ordinal < RESULTS_LEAST || 2 * c->texts <= c->ordinal ||
-		    r->monitor.watches.at[i].role == PLIM_ROLE_OTHER)
+		if (c->role_given || c->ordinal < RESULTS_LEAST || w->role == PLIM_ROLE_OTHER ||
+		    (clock ? c->clocked || w->first_step != w->last_step
+			   : 2 * c->texts <= c->ordinal))
 			continue;
 		series_monitor_set_role(&r->monitor, i, PLIM_ROLE_OTHER);
 		for (size_t k = 0; k < r->monitor.findings.n; k++)

@@ -22,7 +22,7 @@ const char *const series_kind_names[] = { "unknown", "trainer_state", "tensorboa
 void series_row_restart(struct series_run *r)
 {
 	r->last_epoch = r->epoch_first = r->step_epoch = r->last_row_step = NAN;
-	r->clock_first = r->clock_most = r->clock_last = r->first_clock = NAN;
+	r->clock_first = r->clock_most = r->clock_last = r->first_clock = r->last_of = NAN;
 	r->step_base = 0;
 }
 
@@ -31,6 +31,7 @@ static void end_gap(struct series_run *r)
 	if (r->gap_n)
 		r->gap = (struct series_titles){ 0 };
 	r->gap_n = r->new_titles = r->head_new = r->head_again = 0;
+	r->headed = false;
 }
 
 static void forget_series_run(struct series_run *r)
@@ -48,7 +49,7 @@ static void forget_series_run(struct series_run *r)
 	r->unread_lines = 0;
 	r->best_checkpoint = r->unknown[0] = r->unknown[1] = NULL;
 	r->epochs = NAN;
-	r->splits = r->over = r->rounds_from_0 = false;
+	r->splits = r->over = r->rounds_from_0 = r->stepped = false;
 	if (!r->part) /* the run before has read its lines */
 		r->head = (struct series_titles){ 0 };
 	r->between = (struct series_titles){ 0 };
@@ -61,6 +62,7 @@ void series_run_init(struct series_run *r, struct mem *m, const struct series_op
 	*r = (struct series_run){ .mem = m, .options = options, .ahead = NAN };
 	series_monitor_init(&r->monitor, m);
 	intern_init(&r->texts, m);
+	intern_init(&r->stepped_only, m);
 	forget_series_run(r);
 }
 
@@ -82,6 +84,7 @@ void series_run_release(struct series_run *r)
 	vec_release(r->mem, &r->notes);
 	series_monitor_release(&r->monitor);
 	intern_release(&r->texts);
+	intern_release(&r->stepped_only);
 }
 
 void series_run_clear(struct series_run *r)
@@ -257,7 +260,7 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 		role = PLIM_ROLE_VAL_LOSS;
 		series_monitor_set_role(&r->monitor, *out, role);
 	}
-	c.counts = !given && r->monitor.watches.at[*out].course == SERIES_UNTOLD &&
+	c.counts = !given && role == PLIM_ROLE_OTHER && series_name_of(name, n).unknown &&
 		   series_name_of(name, n).side != SERIES_EVALUATION;
 	c.max = role == PLIM_ROLE_OTHER && *out > 200 ? SERIES_BUCKETS / 8 : SERIES_BUCKETS;
 	set_stops(r, &c, role);
@@ -468,6 +471,21 @@ void series_row_begin(struct series_run *r)
 {
 	r->row.n = 0;
 	r->row_step = r->row_epoch = r->row_time = r->row_rank = NAN;
+	r->row_of = NAN;
+	r->row_side = SERIES_NO_SIDE;
+	r->row_updates = false;
+}
+
+void series_row_says(struct series_run *r, const char *key, size_t key_n, const char *text,
+		     size_t n)
+{
+	enum series_side side = series_side_of(text, n);
+
+	if (!side || n >= sizeof(r->row_word) || !series_names_side(key, key_n))
+		return;
+	r->row_side = side;
+	for (size_t i = 0; i <= n; i++)
+		r->row_word[i] = (char)(i < n ? tolower((unsigned char)text[i]) : 0);
 }
 
 /* The series of a name; rows name them in one order, so it is mostly the one behind that of the value before. */
@@ -481,14 +499,37 @@ static uint32_t find_series(const struct series_run *r, const char *name, size_t
 	return intern_find(names, name, n);
 }
 
+/* Does a value that shows no side get its row's?  A loss is of the training anyhow.  `series`: of its name, if there is one. */
+static bool takes_side(const struct series_run *r, uint32_t series, const char *name, size_t n)
+{
+	const unsigned evaluated = SERIES_EVALUATED, loss = 1u << PLIM_ROLE_TRAIN_LOSS;
+	struct series_name says;
+
+	if (!r->row_side || (r->row_side == SERIES_TRAINING && series != INTERN_NONE &&
+			     !(1u << r->monitor.watches.at[series].role & evaluated)))
+		return false;
+	says = series_name_of(name, n);
+	return !says.side && ((1u << says.role & evaluated) ||
+			      (r->row_side == SERIES_EVALUATION &&
+			       (1u << says.role & loss || series_may_be_loss(r, says))));
+}
+
 #define COUNTER_RANK 1000 /* below each name that is known */
+#define SIDED_BYTES 256   /* a name with its side; longer ones go without */
 
 enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
 				struct plim_err *err)
 {
 	struct series_row_value v = { find_series(r, name, n), value };
+	char sided[SIDED_BYTES];
 	unsigned rank;
 	enum plim_status st;
+
+	if (n + sizeof(r->row_word) < sizeof(sided) && takes_side(r, v.series, name, n)) {
+		n = (size_t)snprintf(sided, sizeof(sided), "%s %.*s", r->row_word, (int)n, name);
+		name = sided;
+		v.series = find_series(r, name, n);
+	}
 
 	if (v.series != INTERN_NONE) /* what is a series is not a step, epoch or time */
 		return vec_push(r->mem, &r->row, v, err);
@@ -501,6 +542,7 @@ enum plim_status series_row_put(struct series_run *r, const char *name, size_t n
 		if (!r->no_steps && !(r->row_rank <= rank)) {
 			r->row_step = value;
 			r->row_rank = rank;
+			r->row_updates = series_counts_updates(name, n);
 		}
 		return PLIM_OK;
 	}
@@ -604,6 +646,19 @@ void series_row_heading(struct series_run *r, const char *line, size_t n)
 }
 
 /*
+ * Lines of the head, or its heading, come again, and then a step of the first epoch that is not behind the first one, or one
+ * of another number of steps.
+ */
+static bool starts_again(const struct series_run *r, double clock)
+{
+	if (r->head_new >= STARTS && fabs(r->row_of - r->last_of) > 0)
+		return true;
+	return r->head_again >= (r->headed ? 1 : STARTS) && !isnan(r->row_step) &&
+	       r->row_epoch <= r->epoch_first && clock <= r->clock_first &&
+	       r->monitor.watches.at[r->row.at[0].series].last_step >= r->step_base + clock;
+}
+
+/*
  * Where the rows' clock falls to its beginning, no training was resumed: another run begins, if the loss is that of
  * a beginning, and else only the count does.  True: the row belongs to another run.
  */
@@ -625,6 +680,7 @@ static bool look_at_clock(struct series_run *r)
 	       (isnan(r->row_step) ? isnan(r->last_row_step) : r->row_step <= r->last_row_step);
 	/* A program that starts again prints again what it printed first; one line of that may head each epoch. */
 	anew |= fell && (starts || (r->kind == SERIES_KIND_CSV && r->new_titles));
+	anew |= starts_again(r, clock);
 	falls = fell || (falls && starts);
 	if ((anew || (falls && begins_anew(r, &known))) && r->splits && r->part + 1 < RUNS_MAX)
 		return true;
@@ -650,6 +706,8 @@ double series_row_step(struct series_run *r)
 		r->rows_no_step++;
 		if (!isnan(r->last_row_step))
 			return r->step_base + r->last_row_step;
+		if (!isnan(r->ahead) && r->first_is_step)
+			return r->ahead;
 		if (isnan(r->row_epoch))
 			return isnan(r->ahead) ? (double)r->rows : r->ahead;
 		return r->step_base + r->row_epoch;
@@ -701,13 +759,19 @@ static bool is_copy(const struct series_run *r)
 	return true;
 }
 
-/* The first row with a step or epoch: did more rows come before than it counts? */
+/* The first row with a step or epoch: did more rows come before than it counts, or is their epoch a higher number? */
 static void look_at_first(struct series_run *r)
 {
-	double clock = isnan(r->row_step) ? r->row_epoch : r->row_step;
+	bool stepped = !isnan(r->row_step), first = isnan(r->clock_last);
+	double clock = stepped ? r->row_step : r->row_epoch;
 
-	if (isnan(r->clock_last) && r->rows_no_step == r->rows && clock + 1 < (double)r->rows)
+	if (stepped)
+		first = isnan(r->last_row_step) && !(r->last_epoch > r->epoch_first);
+	if (first && r->rows_no_step == r->rows &&
+	    (clock + 1 < (double)r->rows || (stepped && clock < r->last_step))) {
 		r->first_clock = clock;
+		r->first_is_step = stepped;
+	}
 }
 
 /* "Best: epoch 25, val_acc 0.87", behind the last epoch: a row of epochs with the best value, at the epoch that had it. */
@@ -727,6 +791,17 @@ static bool is_best_again(const struct series_run *r)
 	return false;
 }
 
+/* An evaluation that counts its own batches is at the step that training had reached. */
+static void place_evaluation(struct series_run *r)
+{
+	bool evaluation = r->row_side == SERIES_EVALUATION;
+
+	if (evaluation && r->stepped && !r->row_updates &&
+	    (r->row_step < r->last_row_step || r->counted_on))
+		r->row_step = NAN;
+	r->stepped |= !evaluation && !isnan(r->row_step);
+}
+
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 {
 	double step;
@@ -734,6 +809,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 
 	if (!r->row.n)
 		return PLIM_OK;
+	place_evaluation(r);
 	if (is_copy(r) || is_best_again(r)) {
 		r->copies++;
 		r->row.n = 0;
@@ -746,6 +822,7 @@ enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
 		return PLIM_OK;
 	}
 	end_gap(r);
+	r->last_of = isnan(r->row_of) ? r->last_of : r->row_of;
 	look_counter(r);
 	step = series_row_step(r);
 	if (!isnan(r->row_epoch))
@@ -1129,6 +1206,32 @@ static enum plim_status drop_before(struct series_run *r, struct plim_err *err)
 	return read_again(r, err);
 }
 
+#define KINDS_LEAST 5 /* values with a step, and without one */
+
+/* "Loss: 0.5" of each batch, and "[10/500] Loss 0.5" of each tenth: with a step and without one they are of two kinds. */
+static enum plim_status part_kinds(struct series_run *r, struct plim_err *err)
+{
+	bool found = false;
+	enum plim_status st = PLIM_OK;
+	uint32_t id;
+
+	if (r->stepped_only.n || !strcmp(r->files.at[0].path, "-"))
+		return PLIM_OK;
+	for (uint32_t i = 0; !st && i < r->curves.n; i++) {
+		const struct series_curve *c = &r->curves.at[i];
+
+		if (c->clocked < KINDS_LEAST || c->unclocked < KINDS_LEAST)
+			continue;
+		found = true;
+		st = intern_add(&r->stepped_only, r->monitor.names.at[i].bytes,
+				r->monitor.names.at[i].n, &id, err);
+	}
+	if (st || !found)
+		return st;
+	r->obey.n = r->cuts.n = 0;
+	return read_again(r, err);
+}
+
 enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
 {
 	bool rewritten;
@@ -1150,6 +1253,8 @@ enum plim_status series_run_read(struct series_run *r, bool *changed, struct pli
 		st = name_arrays(r, err);
 	if (!st)
 		st = drop_before(r, err);
+	if (!st)
+		st = part_kinds(r, err);
 	if (!st)
 		st = place_ahead(r, err);
 	if (!st)
@@ -1203,15 +1308,16 @@ static enum plim_status note_asides(struct series_run *r, struct plim_err *err)
 			"values before the first step or epoch are not of the training: "
 			"left out");
 	if (!st && r->results)
-		st = series_run_note(r, err,
-				     "no step is logged, and the values of %llu series are in "
-				     "lines with other words each: results, not a course, and not "
-				     "judged",
-				     (unsigned long long)r->results);
+		st = series_run_note(
+			r, err,
+			"the values of %llu series have no step, and are in lines with "
+			"other words each, or all at one place: results, not a course, "
+			"and not judged",
+			(unsigned long long)r->results);
 	if (!st && r->behind)
 		st = series_run_note(r, err,
-				     "%llu value%s in a line without a step, as no value of the "
-				     "series before: results, left out",
+				     "%llu value%s in a line without a step, while others of the "
+				     "series have one: left out",
 				     (unsigned long long)r->behind,
 				     r->behind == 1 ? " is" : "s are");
 	if (!st && r->copies)
@@ -1251,7 +1357,7 @@ static enum plim_status note_guesses(struct series_run *r, struct plim_err *err)
 				     "generator and a discriminator, are taken for losses");
 	if (!st && r->unread && !r->options->redact)
 		st = series_run_note(
-			r, err, "left out: %s%.80s%s in %llu lines, such as \"%s\"",
+			r, err, "left out: %s%.160s%s in %llu lines, such as \"%s\"",
 			r->unread_name ? "'" : "numbers", r->unread_name ? r->unread_name : "",
 			r->unread_name ? "'" : "", (unsigned long long)r->unread_lines, r->unread);
 	if (!st && r->notes.n > before && r->sample && !r->options->redact)

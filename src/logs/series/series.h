@@ -34,8 +34,8 @@ struct series_name {
 	uint64_t key;  /* the same for a quantity in training and in validation */
 	unsigned
 		player; /* of two that play against each other: 1 generates, 2 judges; 0: neither */
-	bool summary;   /* one number of the whole run, not a curve */
 	bool unknown;   /* no word says what it is */
+	bool counter;   /* its last word is that of a step */
 	bool objective; /* a loss, if the log has no other */
 	bool played;    /* a reward that the training itself collects */
 };
@@ -49,7 +49,11 @@ enum series_side series_side_of(const char *word, size_t n);
 /* Is the name one for steps; for epochs; for times in seconds, or unix times?  Lower is stronger, 0: no. */
 unsigned series_is_step(const char *name, size_t n);
 bool series_is_epoch(const char *name, size_t n);
+/* "num_updates", "global_step": steps of the whole training, also in a row of an evaluation. */
+bool series_counts_updates(const char *name, size_t n);
 bool series_is_time(const char *name, size_t n);
+/* "mode", "split": does its text say of which side a row is? */
+bool series_names_side(const char *name, size_t n);
 
 /* Is it one that names of everybody's series, runs and logs are made of: "loss", "eval", "checkpoint", "top5", "17"? */
 bool series_is_public_word(const char *word, size_t n);
@@ -302,6 +306,7 @@ struct series_run {
 	VEC(struct series_cut) obey;      /* found before: values to set aside */
 	VEC(struct series_row_value) row; /* that is being read */
 	struct intern texts;
+	struct intern stepped_only; /* series of a text whose values without a step do not count */
 	VEC(const char *) notes;
 	size_t asides; /* notes of them, the first, that say which values do not count */
 	enum series_kind kind;
@@ -310,6 +315,12 @@ struct series_run {
 	uint64_t points, set_aside, bytes;
 	double first_step, last_step, first_time, last_time;
 	double row_step, row_epoch, row_time, row_rank;
+	enum series_side
+		row_side; /* as the row says, by this word; a text's reader names its values itself */
+	char row_word[16];
+	double row_of, last_of; /* "4/500": how many steps there are to be; of the row before */
+	bool row_updates;       /* its step counts the updates of the whole training */
+	bool stepped;           /* a row with a step was none of an evaluation */
 	double last_epoch, last_row_step, step_base; /* of rows */
 	double epoch_first,
 		step_epoch; /* the smallest one; that of the last row with a step and one */
@@ -329,6 +340,7 @@ struct series_run {
 	unsigned new_titles; /* and that are new between rows; */
 	unsigned head_new;   /* of those, and of all, lines of the head */
 	unsigned head_again;
+	bool headed;         /* one of them is a heading between marks */
 	const char *counter; /* an unknown name that counts the rows as a step does; NULL: none */
 	double epochs;       /* that the log says there are: "epoch 3/20"; NaN: it does not */
 	bool rounds_from_0;  /* of steps within rounds */
@@ -340,7 +352,9 @@ struct series_run {
 		before; /* offset of the first step or epoch of a text, if rows before it are not of the training; else 0 */
 	uint64_t results;   /* series of a text that are not a course */
 	uint64_t behind;    /* values without a step of series whose other lines have one */
+	bool sections;      /* of a text: headings say of which side what is below is */
 	double first_clock; /* of the rows, if rows without one came before; NaN: none */
+	bool first_is_step; /* else it is an epoch */
 	double ahead;       /* the step of such rows; NaN: they are counted */
 	bool by_place;      /* columns without names are named by their place */
 	uint64_t copies;    /* rows that repeat the one before */
@@ -358,7 +372,8 @@ struct series_run {
 	uint64_t nameless;  /* lists that neither a word nor a line names */
 	const char *sample; /* of a text: the first line with values, and how it was read */
 	const char *unread; /* of a text: a line that was not read, or not all of it; */
-	const char *unread_name; /* its name; NULL: it is numbers only */
+	const char
+		*unread_name; /* its name, and those of others as often; NULL: it is numbers only */
 	uint64_t unread_lines;
 	uint64_t bare;   /* lines of a text that hold nothing but numbers */
 	uint64_t within; /* lines of an evaluation that went on */
@@ -391,6 +406,9 @@ enum plim_status series_run_point(struct series_run *r, uint32_t series, double 
 				  double value, struct plim_err *err);
 /* Values of a row may come before its step does. */
 void series_row_begin(struct series_run *r);
+/* A row's text behind a key or head: "mode": "val" says the side of what comes. */
+void series_row_says(struct series_run *r, const char *key, size_t key_n, const char *text,
+		     size_t n);
 enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
 				struct plim_err *err);
 enum plim_status series_row_end(struct series_run *r, struct plim_err *err);

@@ -102,6 +102,7 @@ static enum plim_status follow_series_set(struct series_set *s, struct series_ru
 	next = s->runs.at[s->runs.n - 1];
 	next->part = r->part + 1;
 	next->head = r->head;
+	next->sections = r->sections;
 	next->files.at[0].start = next->files.at[0].offset = f->offset;
 	next->files.at[0].clock = next->files.at[0].start_clock = f->clock;
 	next->name = arena_text(&s->kept, err, "%s, run %u", short_name(f->path), next->part + 1);
