@@ -193,6 +193,24 @@ def families():
         lib.failures.append("families of one run: median error of the peak over 1 %")
 
 
+def trainer_plan(row):
+    p = lib.planned(row["config"], *row["options"], "--steps", "3", "--optimizer", "adamw-fused", "--torch", "2.11", "--transformers", "5.17", "--gpu", "H200",
+                    codes=(0,))
+    return p and (row["name"], p["peak"]["allocated_bytes"] / 2**20 / row["allocated_mib"] - 1, p["peak"]["reserved_bytes"] / 2**20 / row["reserved_mib"] - 1)
+
+
+def trainers():
+    """Runs of the Trainer (Transformers 5.17, PyTorch 2.11, an H200, 2026-11-30), whose model gives its outputs in fp32."""
+    results = [r for r in lib.jobs(trainer_plan, rows_of("trainer.jsonl")) if r]
+    if markdown:
+        print("\n| Trainer | allocated | reserved |\n|---|---|---|")
+        for name, allocated, reserved in results:
+            print(f"| {name} | {percent(allocated)} % | {percent(reserved)} % |")
+    for name, allocated, _ in results:
+        if abs(allocated) > 0.001:
+            lib.failures.append(f"Trainer, {name}: the peak is {percent(allocated)} % off")
+
+
 def main():
     rows = [r for name in ("plan", "plan_recipe", "plan_seen", "plan_blind", "plan_checkpointed", "parallel", "parallel2", "parallel_blind") for r in rows_of(name + ".jsonl.xz")
             if all(w in text_of(r["spec"]) for w in words)]
@@ -232,6 +250,7 @@ def main():
     if median([r["reserved"] for r in fresh]) > 0.01:
         lib.failures.append("several GPUs: median error of reserved memory over 1 %")
     families()
+    trainers()
     seen, wrong, refused, roomy = fits(single)
     if markdown:
         print(f"\nOf {seen} measured limits none that a run died under is called enough"

@@ -29,6 +29,7 @@ enum model_tower {
 enum model_norm {
 	MODEL_LAYER_NORM,
 	MODEL_RMS_NORM, /* Llama's, in Python: x in fp32, scaled, cast back, times the weight */
+	MODEL_RMS_NORM_WIDE, /* the same, but times the weight in fp32 and then cast back */
 	MODEL_RMS_NORM_GEMMA /* times (1 + weight) in fp32, cast at the end */
 };
 

@@ -86,19 +86,15 @@ static bool is_unmeasured_family(const struct model *m, const struct plan_recipe
 
 /* Of which one run was measured, and was within 1.5 % of the plan (tests/data/plan_families.jsonl.xz). */
 static const char *const families_seen_once[] = {
-	"albert",      "biogpt",
-	"codegen",     "deepseek_v3",
-	"electra",     "ernie4_5",
-	"exaone4",     "falcon",
-	"glm",         "glm4",
-	"glm4_moe",    "gptj",
-	"gpt_bigcode", "gpt_neo",
-	"granite",     "granitemoe",
-	"helium",      "minimax_m2",
-	"olmo3",       "opt",
-	"phi",         "phimoe",
-	"seed_oss",    "smollm3",
-	"xlm-roberta", "hunyuan_v1_dense",
+	"albert",      "biogpt",      "codegen",
+	"deepseek_v3", "electra",     "ernie4_5",
+	"exaone4",     "falcon",      "glm",
+	"glm4",        "glm4_moe",    "gptj",
+	"gpt_bigcode", "gpt_neo",     "granite",
+	"granitemoe",  "helium",      "minimax_m2",
+	"olmo2",       "olmo3",       "opt",
+	"phi",         "phimoe",      "seed_oss",
+	"smollm3",     "xlm-roberta", "hunyuan_v1_dense",
 };
 
 static bool is_seen_once(const struct model *m, const struct plan_recipe *r)

@@ -285,14 +285,16 @@ static struct value normalized(struct tape *t, struct value h, uint64_t rows,
 	return y;
 }
 
-/* LlamaRMSNorm: cast back, then times the weight. */
-static struct value rms_norm(struct tape *t, struct value x, struct value weight)
+/* LlamaRMSNorm: cast back, then times the weight; Olmo2RMSNorm and GptOssRMSNorm: the other way round (`wide`). */
+static struct value rms_norm(struct tape *t, struct value x, struct value weight, bool wide)
 {
 	struct value h = op_cast(t, x, TAPE_F32), variance, cast, y;
 
 	tape_set(t, &h, normalized(t, h, x.n / weight.n, &variance));
-	cast = op_cast(t, h, x.dtype);
+	cast = wide ? tape_keep(t, h) : op_cast(t, h, x.dtype);
 	y = op_mul(t, weight, cast);
+	if (wide)
+		tape_set(t, &y, op_cast(t, y, x.dtype));
 	tape_drop(t, &cast);
 	tape_drop(t, &variance);
 	tape_drop(t, &h);
@@ -335,7 +337,7 @@ struct value build_norm(struct builder *b, enum model_tower tower, uint32_t bloc
 	else if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA || b->r->litgpt)
 		y = gemma_norm(&b->t, x, weight);
 	else
-		y = rms_norm(&b->t, x, weight);
+		y = rms_norm(&b->t, x, weight, b->m->towers[tower].norm == MODEL_RMS_NORM_WIDE);
 	b->t.home = home;
 	return y;
 }

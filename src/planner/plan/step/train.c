@@ -601,6 +601,9 @@ static struct value forward_training(struct builder *b, struct loop *l, struct v
 	build_cache_begin(b);
 	build_before_forward(b);
 	loss = build_forward(b, l->ids, l->labels, logits);
+	/* the Trainer's model gives its outputs in fp32 (accelerate's convert_outputs_to_fp32) */
+	if (b->r->transformers && b->t.autocast && logits->store != TAPE_NONE)
+		tape_set(&b->t, logits, op_cast(&b->t, *logits, TAPE_F32));
 	tape_uncache(&b->t);
 	build_after_forward(b);
 	return loss;
