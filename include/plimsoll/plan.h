@@ -369,6 +369,11 @@ struct plim_plan_options {
 	 * vision+projector (none)
 	 */
 	const char *freeze;
+	/*
+	 * (--target-seq tokens, 1 to 2^26, also target-length max-target-length, after --seq) tokens of
+	 * a sample's labels, of a model with an encoder and a decoder (a quarter of --seq)
+	 */
+	uint64_t target_sequence;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

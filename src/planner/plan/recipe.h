@@ -252,6 +252,8 @@ struct plan_recipe {
 	uint64_t loss_chunk; /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
 	/* its sizes */
 	uint64_t batch, sequence;
+	uint64_t
+		target_sequence; /* of labels, of an encoder and a decoder; 0: a quarter of `sequence` */
 	uint64_t image_size;  /* of models that see: height in pixels; 0: as configured */
 	uint64_t image_width; /* in pixels; 0: as high */
 	uint64_t accumulate;  /* micro-batches a step */

@@ -267,6 +267,13 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 				 err);
 	if (!st && r->task == PLAN_TRAIN)
 		st = plan_assume(p, samples_of(r), err);
+	if (!st && r->task == PLAN_TRAIN && p->hidden->model.encoder_decoder && !r->target_sequence)
+		st = plan_assume(p, "labels are a quarter as long as the sequence (--target-seq)",
+				 err);
+	if (!st && r->target_sequence && !p->hidden->model.encoder_decoder)
+		st = plan_assume(
+			p, "--target-seq changes nothing: the model has no decoder of its own",
+			err);
 	if (!st && r->task == PLAN_GENERATE && !r->new_tokens)
 		st = plan_assume(p, "no new tokens: the pass over the prompt alone (--new-tokens)",
 				 err);

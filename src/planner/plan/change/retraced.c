@@ -100,6 +100,7 @@ static bool can_be_asked(const struct plim_plan *p, const struct plan_recipe *r)
 	} rows[] = {
 		{ r->batch != was->batch, says(t, "batch") },
 		{ r->sequence != was->sequence, says(t, "seq") },
+		{ r->target_sequence != was->target_sequence, false },
 		{ r->accumulate != was->accumulate, says(t, "accumulate") },
 		{ r->precision != was->precision,
 		  says(t, "precision") && r->precision != PLAN_BF16_MASTER },

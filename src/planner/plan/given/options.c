@@ -50,6 +50,7 @@ static const struct option {
 #define AT(field) offsetof(struct plim_plan_options, field)
 	COPIED(true, batch, batch),
 	COPIED(true, sequence, sequence),
+	COPIED(true, target_sequence, target_sequence),
 	ONE_OF(true, precision, precision, "precision", plan_precision_names, PLAN_PRECISIONS),
 	ONE_OF(true, optimizer, optimizer, "optimizer", plan_optimizer_names, PLAN_OPTIMIZERS),
 	ONE_OF(true, attention, attention, "attention", plan_attention_names, PLAN_ATTENTIONS),

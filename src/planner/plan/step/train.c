@@ -549,10 +549,12 @@ static struct value pixels_of(struct builder *b)
 			TAPE_F32, TIMELINE_INPUT);
 }
 
-/* Tokens of a sample's labels: of an encoder and a decoder they are taken to be a quarter as long. */
+/* Tokens of a sample's labels. */
 static uint64_t target(const struct builder *b)
 {
-	return b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence;
+	if (!b->m->encoder_decoder)
+		return b->sequence;
+	return b->r->target_sequence ? b->r->target_sequence : (b->sequence + 3) / 4;
 }
 
 /* Tokens of the samples of a step; `step` past the last one is the longest batch's. */
