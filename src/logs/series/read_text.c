@@ -887,8 +887,8 @@ static void take_place(struct line_reading *g, const char *gap, const char *says
 	/* "[64/1000 (6%)]", but "[05/12 10:00:00]" is a date. */
 	behind = p + 1 + took;
 	if (end - behind < 2 ||
-	    (*behind != ']' && memcmp(behind, "):", 2) != 0 && memcmp(behind, " (", 2) != 0) ||
-	    r->no_steps || told_of(g, gap, (size_t)(says - gap), &room)->n)
+	    (*behind != ']' && *behind != ')' && memcmp(behind, " (", 2) != 0) || r->no_steps ||
+	    told_of(g, gap, (size_t)(says - gap), &room)->n)
 		return;
 	r->row_of = of;
 	if (isnan(r->row_step))
