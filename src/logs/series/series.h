@@ -308,25 +308,23 @@ struct series_run {
 	struct intern texts;
 	struct intern stepped_only; /* series of a text whose values without a step do not count */
 	VEC(const char *) notes;
-	size_t asides; /* notes of them, the first, that say which values do not count */
-	enum series_kind kind;
+	size_t asides;      /* notes of them, the first, that say which values do not count */
 	const char *folder; /* where its checkpoints may be */
 	const char *name;
 	uint64_t points, set_aside, bytes;
 	double first_step, last_step, first_time, last_time;
 	double row_step, row_epoch, row_time, row_rank;
-	enum series_side
-		row_side; /* as the row says, by this word; a text's reader names its values itself */
 	char row_word[16];
 	double row_of, last_of; /* "4/500": how many steps there are to be; of the row before */
-	bool row_updates;       /* its step counts the updates of the whole training */
-	bool stepped;           /* a row with a step was none of an evaluation */
 	double last_epoch, last_row_step, step_base; /* of rows */
 	double epoch_first,
 		step_epoch; /* the smallest one; that of the last row with a step and one */
 	/* The rows' clock: their steps, or epochs if they have none. */
 	double clock_first, clock_most, clock_last;
-	unsigned part;      /* of its file: 0 is the first run of it */
+	enum series_kind kind;
+	enum series_side
+		row_side; /* as the row says, by row_word; a text's reader names its values itself */
+	unsigned part;    /* of its file: 0 is the first run of it */
 	bool step_in_epoch; /* the last row with a step had one */
 	bool splits;        /* where a run begins anew, another may be read from there */
 	bool over;          /* another begins at the file's offset */
@@ -334,29 +332,31 @@ struct series_run {
 	bool no_steps;      /* steps are strays: epochs count */
 	bool titles;        /* a document has arrays of rows under several keys: */
 	bool titled;        /* the keys are part of the names */
+	bool row_updates;   /* a row's step counts the updates of the whole training */
+	bool stepped;       /* a row with a step was none of an evaluation */
+	bool headed;        /* a line between rows is a heading between marks */
+	bool rounds_from_0; /* of steps within rounds */
+	bool guessed;       /* no epoch says that the steps of one run begin anew: its loss does */
+	bool sections;      /* of a text: headings say of which side what is below is */
+	bool first_is_step; /* `first_clock`; else it is an epoch */
+	bool by_place;      /* columns without names are named by their place */
 	/* Lines before a text's first row, and between rows; of those that came since the last row: */
 	struct series_titles head, between, gap;
 	unsigned gap_n;      /* lines since the last row that differ, */
 	unsigned new_titles; /* and that are new between rows; */
 	unsigned head_new;   /* of those, and of all, lines of the head */
 	unsigned head_again;
-	bool headed;         /* one of them is a heading between marks */
 	const char *counter; /* an unknown name that counts the rows as a step does; NULL: none */
 	double epochs;       /* that the log says there are: "epoch 3/20"; NaN: it does not */
-	bool rounds_from_0;  /* of steps within rounds */
 	uint64_t rows_step;
 	uint64_t rows, rows_no_step, counted_on;
-	bool guessed; /* no epoch says that the steps of one run begin anew: its loss does */
 	const char *unknown[2]; /* names that recur in a text without a known one */
 	uint64_t
 		before; /* offset of the first step or epoch of a text, if rows before it are not of the training; else 0 */
 	uint64_t results;   /* series of a text that are not a course */
 	uint64_t behind;    /* values without a step of series whose other lines have one */
-	bool sections;      /* of a text: headings say of which side what is below is */
 	double first_clock; /* of the rows, if rows without one came before; NaN: none */
-	bool first_is_step; /* else it is an epoch */
 	double ahead;       /* the step of such rows; NaN: they are counted */
-	bool by_place;      /* columns without names are named by their place */
 	uint64_t copies;    /* rows that repeat the one before */
 	uint64_t single;    /* lines of a text that are one number */
 	const char *column; /* the name of its file, which says what they are; NULL: it does not */

@@ -137,6 +137,28 @@ static const char *samples_of(const struct plan_recipe *r)
 	return "all samples are as long as the sequence, without padding";
 }
 
+/* How long samples are, and their labels. */
+static enum plim_status assume_samples(struct plim_plan *p, struct plim_err *err)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+	bool decodes = p->hidden->model.encoder_decoder;
+	enum plim_status st = PLIM_OK;
+
+	if (r->task == PLAN_TRAIN)
+		st = plan_assume(p, samples_of(r), err);
+	if (!st && r->task == PLAN_TRAIN && decodes && !r->target_sequence)
+		st = plan_assume(p, "labels are a quarter as long as the sequence (--target-seq)",
+				 err);
+	if (!st && r->target_sequence && !decodes)
+		st = plan_assume(
+			p, "--target-seq changes nothing: the model has no decoder of its own",
+			err);
+	if (!st && r->task == PLAN_GENERATE && !r->new_tokens)
+		st = plan_assume(p, "no new tokens: the pass over the prompt alone (--new-tokens)",
+				 err);
+	return st;
+}
+
 #define MEASURED_TORCH 211 /* 100 * major + minor: with which most runs were measured */
 #define MEASURED_TRANSFORMERS 517
 
@@ -265,18 +287,8 @@ enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_pl
 				 p->hidden->recordings ? "the allocator's settings as recorded"
 						       : "the allocator's default settings",
 				 err);
-	if (!st && r->task == PLAN_TRAIN)
-		st = plan_assume(p, samples_of(r), err);
-	if (!st && r->task == PLAN_TRAIN && p->hidden->model.encoder_decoder && !r->target_sequence)
-		st = plan_assume(p, "labels are a quarter as long as the sequence (--target-seq)",
-				 err);
-	if (!st && r->target_sequence && !p->hidden->model.encoder_decoder)
-		st = plan_assume(
-			p, "--target-seq changes nothing: the model has no decoder of its own",
-			err);
-	if (!st && r->task == PLAN_GENERATE && !r->new_tokens)
-		st = plan_assume(p, "no new tokens: the pass over the prompt alone (--new-tokens)",
-				 err);
+	if (!st)
+		st = assume_samples(p, err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
 		st = plan_assume(
 			p,
