@@ -48,6 +48,11 @@ static void make(const struct advice_row *r, struct failure *f)
 	}
 	f->context.engine = (enum messages_engine)lowest(r->engines);
 	f->context.activity = (enum messages_activity)lowest(r->doing);
+	/* a load is its own moment, if no frame shows another */
+	if (f->context.activity == MESSAGES_DOING_LOADING && r->moments &&
+	    !(r->moments >> MESSAGES_LOADING & 1))
+		f->event.traceback.moment = (enum messages_moment)lowest(
+			r->moments & ~(uint64_t)(1 << MESSAGES_MOMENT_UNKNOWN));
 	f->context.backend = (enum messages_backend)lowest(r->backends);
 	if (set)
 		f->context.set[lowest(set)] = (struct messages_set){ 1, 1, -1 };
@@ -69,7 +74,9 @@ static int fits_exactly(const struct advice_row *r, const struct failure *f, uns
 	int good = 1;
 
 	for (*at = 0; *at < n; ++*at)
-		if (advice_row_fits(r, &f->as) != holds(set, *at)) {
+		if (advice_row_fits(r, &f->as) !=
+		    ((at == (const unsigned *)&f->event.traceback.moment || holds(set, *at)) &&
+		     holds(r->moments, findings_moment(&f->event, &f->context)))) {
 			print_error("row %zu, \"%.60s\": %s %u\n", (size_t)(r - advice_rows),
 				    r->text, what, *at);
 			good = 0;
