@@ -239,7 +239,7 @@ struct series_name series_name_of(const char *name, size_t n)
 	const char *colon;
 	bool eval, train;
 
-	colon = memchr(name, ':', n);
+	colon = n ? memchr(name, ':', n) : NULL;
 	cut_name(name, colon ? (size_t)(colon - name) : n, &parts);
 	cut_name(name, n, &w);
 	cut_joined(&w);
